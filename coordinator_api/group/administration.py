@@ -25,7 +25,7 @@ from coordinator_api.group.events import (
 )
 from coordinator_api.group.holding import approve, discard, end_hold, set_hold
 from coordinator_api.group.image import DefinitionOrigin
-from coordinator_api.group.levers import Decision, Lever, LeverName
+from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.outcome import Accepted, Declared, Rejected, Response
 from coordinator_api.group.promotion import promote, set_promotion
 from coordinator_api.group.rebalancing import start_rebalance
@@ -151,14 +151,14 @@ def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Respon
 def _set_pause(step: GroupTransition, event: SetPause) -> Response:
     """Members hear of it by their heartbeats. Asked twice, it stays as who asked first said."""
     if event.paused is not (step.image.levers.pause is not None):
-        decision = Decision(event.by, step.now_ms, event.reason)
+        decision = OperatorDecision(event.by, step.now_ms, event.reason)
         step.emit(LeverChanged(Lever(LeverName.PAUSE, decision), event.paused))
     return Accepted()
 
 
 def _set_rejoin_grace(step: GroupTransition, event: SetRejoinGrace) -> Response:
     """Those who are away keep the deadline that they have, unless the grace is switched off."""
-    grace_ms, decision = event.grace_ms, Decision(event.by, step.now_ms, event.reason)
+    grace_ms, decision = event.grace_ms, OperatorDecision(event.by, step.now_ms, event.reason)
     if grace_ms is None:
         if step.image.levers.rejoin_grace is not None:
             step.emit(LeverChanged(Lever(LeverName.REJOIN_GRACE, decision), is_on=False))

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from coordinator_api.group.events import DrainInstance, EndInstanceDrain
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import Decision, Lever, LeverName
+from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.outcome import Accepted, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import LeverChanged, MemberRemoved, MemberReplaced
@@ -40,7 +40,7 @@ def drain_instance(step: GroupTransition, event: DrainInstance) -> Response:
     elif process_id not in _processes(image):
         return _unknown(image, f"no instance {process_id}")
     assert process_id is not None
-    decision = Decision(event.by, step.now_ms, event.reason)
+    decision = OperatorDecision(event.by, step.now_ms, event.reason)
     drain = Lever(LeverName.DRAIN, decision, process_id=process_id, member_id=event.member_id)
     if drain.target not in image.levers.drained:
         step.emit(LeverChanged(drain, is_on=True))
@@ -78,7 +78,7 @@ def end_drains_of_gone(step: GroupTransition) -> None:
 
 
 def _end_drain(step: GroupTransition, target: str) -> None:
-    by_nobody = Decision(None, step.now_ms)
+    by_nobody = OperatorDecision(None, step.now_ms)
     step.emit(LeverChanged(replace(step.image.levers.drained[target], decision=by_nobody), is_on=False))
 
 

@@ -242,7 +242,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class RequestRebalance:
-    """An operator wants a rebalance now. `by`, `reason`: as in `levers.Decision`. Refused for a group without members.
+    """An operator wants a rebalance now. `by`, `reason`: as in `OperatorDecision`. Refused for a group without members.
     Answered with `Accepted`.
     """
 
@@ -252,7 +252,7 @@ class RequestRebalance:
 
 @dataclass(frozen=True, slots=True)
 class SetPause:
-    """Have members process nothing from now on, or go on. `by`, `reason`: as in `levers.Decision`. Answered with
+    """Have members process nothing from now on, or go on. `by`, `reason`: as in `OperatorDecision`. Answered with
     `Accepted`.
     """
 
@@ -264,7 +264,7 @@ class SetPause:
 @dataclass(frozen=True, slots=True)
 class SetRejoinGrace:
     """How long the places of members that leave wait for them from now on; None for not at all, which also ends the
-    wait for those who are away. Refused outside of `rejoin_grace`'s bounds. `by`, `reason`: as in `levers.Decision`.
+    wait for those who are away. Refused outside of `rejoin_grace`'s bounds. `by`, `reason`: as in `OperatorDecision`.
     Answered with `Accepted`.
     """
 
@@ -321,7 +321,7 @@ class DiscardRebalance:
 @dataclass(frozen=True, slots=True)
 class DrainInstance:
     """Have an instance, or one of its members, hand over its tasks. One of `process_id` (as text) and `member_id` is
-    given. Refused for one that the group does not have. `by`, `reason`: as in `levers.Decision`. Answered with
+    given. Refused for one that the group does not have. `by`, `reason`: as in `OperatorDecision`. Answered with
     `Accepted`.
     """
 
@@ -341,7 +341,7 @@ class EndInstanceDrain:
 
 @dataclass(frozen=True, slots=True)
 class SetPromotion:
-    """Whether the next rebalance comes when the warm-ups have caught up. `by`, `reason`: as in `levers.Decision`.
+    """Whether the next rebalance comes when the warm-ups have caught up. `by`, `reason`: as in `OperatorDecision`.
     Answered with `Accepted`.
     """
 

@@ -30,7 +30,7 @@ from coordinator_api.group.events import (
     SetHold,
 )
 from coordinator_api.group.image import GroupImage, HeldRebalance
-from coordinator_api.group.levers import Decision, Lever, LeverName
+from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.outcome import (
     Accepted,
     AssignmentStored,
@@ -78,7 +78,7 @@ def _has_to_wait(image: GroupImage, rebalance: ComputedAssignments) -> bool:
 
 def set_hold(step: GroupTransition, event: SetHold) -> Response:
     """Has no effect on what is computed and held already, except that the new time limit holds for it."""
-    decision = Decision(event.by, step.now_ms, event.reason)
+    decision = OperatorDecision(event.by, step.now_ms, event.reason)
     step.emit(LeverChanged(Lever(LeverName.HOLD, decision, value_ms=event.time_limit_ms), is_on=True))
     _carry_out_when_over(step)
     return Accepted()
@@ -86,7 +86,7 @@ def set_hold(step: GroupTransition, event: SetHold) -> Response:
 
 def end_hold(step: GroupTransition, event: EndHold) -> Response:
     """A rebalance that is held is carried out."""
-    decision = Decision(event.by, step.now_ms, event.reason)
+    decision = OperatorDecision(event.by, step.now_ms, event.reason)
     if step.image.held is not None:
         _carry_out(step, HoldEnd.HOLD_ENDED, decision)
     if step.image.levers.hold is not None:
@@ -99,7 +99,7 @@ def approve(step: GroupTransition, event: ApproveRebalance) -> Response:
     refused = _refuse_not_held(step.image, event)
     if refused is not None:
         return refused
-    return _carry_out(step, HoldEnd.APPROVED, Decision(event.by, step.now_ms, event.reason))
+    return _carry_out(step, HoldEnd.APPROVED, OperatorDecision(event.by, step.now_ms, event.reason))
 
 
 def discard(step: GroupTransition, event: DiscardRebalance) -> Response:
@@ -108,7 +108,9 @@ def discard(step: GroupTransition, event: DiscardRebalance) -> Response:
     if refused is not None:
         return refused
     generation_id = step.image.generation_id
-    step.emit(HeldRebalanceEnded(generation_id, HoldEnd.DISCARDED, Decision(event.by, step.now_ms, event.reason)))
+    step.emit(
+        HeldRebalanceEnded(generation_id, HoldEnd.DISCARDED, OperatorDecision(event.by, step.now_ms, event.reason))
+    )
     step.emit(RebalanceKept(generation_id, KeptBecause.DISCARDED))
     return ComputedAgain(generation_id)
 
@@ -121,7 +123,9 @@ def end_waiting(step: GroupTransition) -> None:
 def give_up_held(step: GroupTransition, why: str) -> None:
     """Another rebalance begins in the place of the one that is held. `why`: it begins, in words."""
     if step.image.held is not None:
-        step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, Decision(None, step.now_ms, why)))
+        step.emit(
+            HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, OperatorDecision(None, step.now_ms, why))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +179,10 @@ def _process(image: GroupImage, member_id: str) -> ProcessId | str:
 def _carry_out_when_over(step: GroupTransition) -> None:
     until_ms = step.image.held_until_ms()
     if until_ms is not None and until_ms <= step.now_ms:
-        _carry_out(step, HoldEnd.TIME_LIMIT, Decision(None, step.now_ms))
+        _carry_out(step, HoldEnd.TIME_LIMIT, OperatorDecision(None, step.now_ms))
 
 
-def _carry_out(step: GroupTransition, end: HoldEnd, decision: Decision) -> AssignmentStored:
+def _carry_out(step: GroupTransition, end: HoldEnd, decision: OperatorDecision) -> AssignmentStored:
     held, generation_id = step.image.held, step.image.generation_id
     assert held is not None, "only a rebalance that is held is carried out"
     step.emit(HeldRebalanceEnded(generation_id, end, decision))

@@ -25,7 +25,7 @@ class LeverName(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class OperatorDecision:
     """Who decided, when, and why. `by`: the caller, as the service knows it; None when nobody is known."""
 
     by: str | None
@@ -43,7 +43,7 @@ class Lever:
     """
 
     name: LeverName
-    decision: Decision
+    decision: OperatorDecision
     value_ms: int = 0
     process_id: str = ""
     member_id: str | None = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from coordinator_api.group.events import SetPromotion, WarmUpsCaughtUp
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import Decision, Lever, LeverName
+from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import LeverChanged, WarmUpsPromoted
@@ -27,7 +27,7 @@ from coordinator_api.group.transition import GroupTransition
 def set_promotion(step: GroupTransition, event: SetPromotion) -> Response:
     """Asked twice, it stays as who asked first said."""
     if event.on is not (step.image.levers.promotion is not None):
-        decision = Decision(event.by, step.now_ms, event.reason)
+        decision = OperatorDecision(event.by, step.now_ms, event.reason)
         step.emit(LeverChanged(Lever(LeverName.PROMOTION, decision), event.on))
     return Accepted()
 

@@ -28,7 +28,7 @@ from coordinator_api.group.image import (
     RebalanceCause,
     RebalanceEnd,
 )
-from coordinator_api.group.levers import Decision, Lever, LeverName
+from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import PackedAssignments
 from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason, RemovalReason
@@ -339,7 +339,7 @@ class HeldRebalanceEnded(CoordinatorRecord):
 
     generation_id: int
     end: HoldEnd
-    decision: Decision
+    decision: OperatorDecision
 
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(image.completes_generation(self.generation_id) and image.held is not None, image)

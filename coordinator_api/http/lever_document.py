@@ -14,7 +14,7 @@ from typing import Any
 from assignor.types import Role
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.holding import DescribedHeld
-from coordinator_api.group.levers import Decision, Lever, Levers
+from coordinator_api.group.levers import Lever, Levers, OperatorDecision
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.http.models.groups import GroupMemberAnswer, TaskCopyAnswer
 from coordinator_api.http.models.levers import (
@@ -59,7 +59,7 @@ def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
     )
 
 
-def said(one: Decision) -> dict[str, Any]:
+def said(one: OperatorDecision) -> dict[str, Any]:
     """The fields of a `LeverAnswer`."""
     return {"by": one.by, "at_ms": one.at_ms, "reason": one.reason}
 

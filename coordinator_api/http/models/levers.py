@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, Field, Strict
+
+from coordinator_api.http.models import StrictBody
 
 SHORTEST_HOLD_MS = 1_000
 LONGEST_HOLD_MS = 604_800_000
@@ -13,17 +15,13 @@ LONGEST_HOLD_MS = 604_800_000
 _MS = "Milliseconds since the epoch."
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class RejoinGraceBody(_Body):
+class RejoinGraceBody(StrictBody):
     """How long the tasks of a member that leaves wait for its process to come back."""
 
     grace_ms: Annotated[int, Strict(), Field(ge=1_000, le=3_600_000, examples=[60_000])]
 
 
-class HoldBody(_Body):
+class HoldBody(StrictBody):
     """How long a computed rebalance waits for approval at most."""
 
     time_limit_ms: int = Field(

@@ -6,15 +6,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from coordinator_api.http.models import StrictBody
+
 TOKEN_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"  # noqa: S105 (of names)
 GROUPS_PATTERN = r"^[A-Za-z0-9._-]{0,248}\*$"
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class TokenBody(_Body):
+class TokenBody(StrictBody):
     """A token to create."""
 
     name: str = Field(pattern=TOKEN_NAME_PATTERN, description="Whose it is. Shown, logged and listed.")

@@ -20,7 +20,7 @@ from coordinator_api.group.image import (
     RebalanceCause,
     RebalanceEnd,
 )
-from coordinator_api.group.levers import Decision, Lever, LeverName
+from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.record_codec import decode_record, encode_record
@@ -84,7 +84,7 @@ packed = st.dictionaries(st.text(), st.builds(AssignmentParts, st.binary(), st.b
     lambda parts: packed_assignments(SharedAssignments(parts))
 )
 
-decisions = st.builds(Decision, optional_text, st.integers(), optional_text)
+decisions = st.builds(OperatorDecision, optional_text, st.integers(), optional_text)
 levers = st.builds(Lever, st.sampled_from(LeverName), decisions, st.integers(), st.text(), optional_text)
 
 records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {

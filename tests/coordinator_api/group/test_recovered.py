@@ -14,7 +14,7 @@ from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Tick
 from coordinator_api.group.group import Group
-from coordinator_api.group.levers import Decision, Lever, LeverName, Levers
+from coordinator_api.group.levers import Lever, LeverName, Levers, OperatorDecision
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.record_codec import decode_record, encode_record
@@ -68,8 +68,8 @@ def test_should_know_no_member_and_give_out_no_generation_again(group_id: str) -
 
 
 def test_should_end_the_drains_of_instances_because_nobody_is_left_of_them() -> None:
-    pause = Lever(LeverName.PAUSE, Decision("ann", 6))
-    drain = Lever(LeverName.DRAIN, Decision("ann", 5), process_id="00000000-0000-0000-0000-000000000001")
+    pause = Lever(LeverName.PAUSE, OperatorDecision("ann", 6))
+    drain = Lever(LeverName.DRAIN, OperatorDecision("ann", 5), process_id="00000000-0000-0000-0000-000000000001")
     levers: list[CoordinatorRecord] = [
         DefinitionChanged(1, "{}"),
         LeverChanged(pause, is_on=True),
