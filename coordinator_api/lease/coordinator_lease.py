@@ -298,7 +298,8 @@ class CoordinatorLease:
         async with self._store_turn:
             await self._store.enter(coordinator_id, self._url, self._release)
         self._holder.entered(coordinator_id, self._url, self._now_ms())
-        self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self._url)
+        if self._store.times.expires:  # else there is no other coordinator that an operator may look for
+            self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self._url)
 
     async def _poll(self) -> None:
         """Raises StoreError."""
