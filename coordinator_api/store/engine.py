@@ -126,7 +126,7 @@ def create_service_engine(settings: Settings) -> AsyncEngine:
 
 def create_lease_engine(settings: Settings) -> AsyncEngine:
     """One connection, over which one statement goes after the other, each a transaction of its own."""
-    patience = postgresql.of_lease(lease_times(settings.lease_timeout_ms))
+    patience = postgresql.of_lease(settings.database_statement_timeout_ms, lease_times(settings.lease_timeout_ms))
     limits = {"pool_size": 1, "max_overflow": 0, "pool_timeout": patience.statement_s, "isolation_level": "AUTOCOMMIT"}
     return _engine(settings, patience, limits)
 

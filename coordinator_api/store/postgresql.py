@@ -46,12 +46,12 @@ def of_service(statement_timeout_ms: int, times: LeaseTimes) -> Deadlines:
     return Deadlines(statement_s, statement_s, times.valid_ms / 1000)
 
 
-def of_lease(times: LeaseTimes) -> Deadlines:
+def of_lease(statement_timeout_ms: int, times: LeaseTimes) -> Deadlines:
     """For polls. One that is lost, and one that takes its place, both end before the lease does. With answers that come
-    later, renewals one after the other would leave gaps in which nothing may be answered.
+    later, renewals one after the other would leave gaps in which nothing may be answered. To connect takes several
+    round trips, so it has the time of a statement of the service.
     """
-    each_s = times.valid_ms / 2000
-    return Deadlines(each_s, each_s)
+    return Deadlines(statement_timeout_ms / 1000, times.valid_ms / 2000)
 
 
 def connect_args(patience: Deadlines) -> dict[str, Any]:
