@@ -24,6 +24,10 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.hang_ups import CallerGone
+
+CONNECTION = "connection"
+"""The key of a request's state with the number of its connection; None for one that nobody watches."""
 
 _FORWARDED = ("x-forwarded-for", "forwarded")
 
@@ -50,18 +54,30 @@ class OpenConnections:
             del self._open[client]
         self._coordinator.connection_lost(number)
 
+    def note(self, scope: Scope) -> None:
+        """Note the connection of a request that begins: while its body arrives, the connection may break."""
+        client = scope.get("client")
+        scope["state"][CONNECTION] = None if client is None else self._open.get(tuple(client))
+
     def ends_with_answer(self, scope: Scope) -> None:
         """The service closes the connection of this request once its answer is out."""
-        number = self._number_of(scope)
+        number: int | None = scope["state"][CONNECTION]
         if number is not None:
             self._coordinator.connection_closed(number)
 
     @contextmanager
     def of_heartbeat(self, scope: Scope) -> Iterator[int | None]:
-        """The number of the connection on which a process heartbeat came; None for one that nobody watches."""
+        """The number of the connection on which a process heartbeat came; None for one that nobody watches.
+
+        Raises CallerGone for a connection that has broken since the request began: the heartbeat of a process that has
+        died meanwhile is no sign of life.
+        """
         headers = Headers(scope=scope)
         if not any(name in headers for name in _FORWARDED):
-            yield self._number_of(scope)
+            open_number: int | None = scope["state"][CONNECTION]
+            if open_number is not None and self._open.get(tuple(scope["client"])) != open_number:
+                raise CallerGone
+            yield open_number
             return
         number = next(self._numbers)
         try:
@@ -73,10 +89,6 @@ class OpenConnections:
         """The caller of a held heartbeat hung up."""
         if number is not None:
             self._coordinator.connection_lost(number)
-
-    def _number_of(self, scope: Scope) -> int | None:
-        client = scope.get("client")
-        return None if client is None else self._open.get(tuple(client))
 
 
 def connection_class(connections: OpenConnections) -> type[asyncio.Protocol]:

@@ -47,9 +47,12 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
+        scope.setdefault("state", {})
+        connections: OpenConnections = scope["app"].state.connections
+        connections.note(scope)  # before a forwarded address replaces the caller's
         self._proxies.note(scope)
         call = call_of(scope["method"], scope["path"])
-        scope.setdefault("state", {})[CALL] = call
+        scope["state"][CALL] = call
         audited = begin(self._audit, scope, call)
         send_on = send if audited is None else audited.before(send)
         status = 0
@@ -59,7 +62,6 @@ class RequestGuard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if _ends_connection(scope, message):
-                    connections: OpenConnections = scope["app"].state.connections
                     connections.ends_with_answer(scope)
             await send_on(message)
 
@@ -85,6 +87,7 @@ class RequestGuard:
     ) -> None:
         with self._bodies.one() as arriving:
             try:
+                _check_upgrade(Headers(scope=scope))
                 principal = self._gate.caller(scope["path"], Headers(scope=scope))
                 scope["state"][PRINCIPAL] = principal
                 if audited is not None:
@@ -123,8 +126,26 @@ class RequestGuard:
 
 def _ends_connection(scope: Scope, answer: Message) -> bool:
     """Whether uvicorn closes the connection once this answer is out."""
-    asked = scope["http_version"] == "1.0" or "close" in Headers(scope=scope).get("connection", "").lower()
+    options = {
+        option.strip().lower() for value in Headers(scope=scope).getlist("connection") for option in value.split(",")
+    }
+    asked = scope["http_version"] == "1.0" or "close" in options
     return asked or (b"connection", b"close") in answer.get("headers", ())
+
+
+def _check_upgrade(headers: Headers) -> None:
+    """Raises Problem for a request with a body that asks for another protocol.
+
+    uvicorn's parser takes the body of such a request for the next request on the connection. A proxy that lets it pass
+    would carry requests that it has not seen.
+    """
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    if "upgrade" in headers and has_body:
+        raise Problem(
+            "INVALID_REQUEST",
+            "Upgrade: the service speaks HTTP/1.1; send the request without an upgrade",
+            headers={"Connection": "close"},
+        )
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -1,6 +1,7 @@
 """`/v1/groups/{group}/...` for members: subscribe, fetch the assignment, heartbeat, leave.
 
-Fleets send thousands of these a second, so each is a plain function of the request that reads and checks it by hand.
+Fleets send thousands of these a second, so each is a plain function of the request, and not of parameters that FastAPI
+would make of it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -48,6 +50,11 @@ def opened() -> Iterator[ExitStack]:
         yield stack
 
 
+def address_of(client: httpx.Client) -> tuple[str, int]:
+    assert client.base_url.port is not None
+    return client.base_url.host, client.base_url.port
+
+
 def ids(*members: HttpMember) -> set[str]:
     return {str(each.member_id) for each in members}
 
@@ -91,6 +98,62 @@ def test_should_take_no_connection_for_a_death_that_its_own_answer_ended(
     dying.client.close()
 
     wait_for(lambda: processes.members() == ids(living, closing))
+
+
+@pytest.mark.parametrize("header", ["close", "keep-alive, close"])
+def test_should_read_every_option_of_a_connection_header(
+    service: ServiceProcess, opened: ExitStack, header: str
+) -> None:
+    processes = Processes(service, 3, opened)
+    living, closing, dying = processes.all
+    assert closing.process_heartbeat(Connection=header).status_code == 200
+    assert living.process_heartbeat(Connection="x-close-y").status_code == 200
+
+    dying.client.close()
+
+    wait_for(lambda: processes.members() == ids(living, closing))
+    living.client.close()
+    wait_for(lambda: processes.members() == ids(closing))
+
+
+def test_should_remove_a_process_that_dies_while_its_heartbeat_is_read(
+    service: ServiceProcess, opened: ExitStack
+) -> None:
+    """A body of this size is read in a thread, so the connection breaks before the heartbeat reaches its group."""
+    processes = Processes(service, 4, opened)
+    dying, *living = processes.all
+    sums = {f"0_{task}": task for task in range(9_000)}
+    large = {"members": {dying.member_id: {"generation_id": dying.generation_id, "task_offset_sums": sums}}}
+    path = f"/v1/groups/{processes.group_id}/heartbeat"
+
+    with socket.create_connection(address_of(processes.watcher), timeout=30) as raw:
+        for body in ({"members": {dying.member_id: {"generation_id": dying.generation_id}}}, large):
+            octets = json.dumps(body).encode()
+            sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
+            raw.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets)
+            if body is not large:
+                assert raw.recv(65_536).startswith(b"HTTP/1.1 200")
+
+    wait_for(lambda: processes.members() == ids(*living))
+
+
+def test_should_refuse_an_upgrade_with_a_body_that_would_be_taken_for_a_request(
+    service: ServiceProcess, client: httpx.Client
+) -> None:
+    kept = new_group(client)
+    hidden = f"DELETE /v1/groups/{kept} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    upgrade = f"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: {len(hidden)}"
+    head = f"PUT /v1/groups/{kept} HTTP/1.1\r\nHost: 127.0.0.1\r\n{upgrade}"
+
+    with socket.create_connection(address_of(client), timeout=30) as raw:
+        raw.sendall(f"{head}\r\n\r\n".encode())
+        raw.sendall(hidden)
+        answer = b"".join(iter(lambda: raw.recv(65_536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 422")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"send the request without an upgrade" in answer
+    assert client.get(f"/v1/groups/{kept}").status_code == 200
 
 
 def test_should_count_open_connections(service: ServiceProcess, client: httpx.Client) -> None:
