@@ -12,6 +12,7 @@ import pytest
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
+from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.problems import TITLES
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.sql_repository import SqlRepository
@@ -41,7 +42,7 @@ async def client(coordinator: Coordinator, tmp_path: Path) -> AsyncIterator[http
     """Of the application in this process, with an address that always fails."""
     app = create_app(settings_for(tmp_path), coordinator)
     app.add_api_route("/broken", broken)
-    app.state.coordinator = coordinator
+    app.state.coordinator, app.state.connections = coordinator, OpenConnections(coordinator)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as opened:
         yield opened
 
