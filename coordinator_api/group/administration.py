@@ -149,7 +149,7 @@ def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Respon
 
 
 def _set_pause(step: GroupTransition, event: SetPause) -> Response:
-    """Members hear of it by their heartbeats. Asked twice, it stays as who asked first said."""
+    """Answers to heartbeats tell the members. A second request changes nothing: the decision of the first one stays."""
     if event.paused is not (step.image.levers.pause is not None):
         decision = OperatorDecision(event.by, step.now_ms, event.reason)
         step.emit(LeverChanged(Lever(LeverName.PAUSE, decision), event.paused))

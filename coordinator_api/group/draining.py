@@ -30,7 +30,7 @@ MOST_INSTANCES_NAMED = 10
 
 
 def drain_instance(step: GroupTransition, event: DrainInstance) -> Response:
-    """Asked twice, it stays as who asked first said."""
+    """A second request changes nothing: the decision of the first one stays."""
     image = step.image
     process_id = event.process_id
     if event.member_id is not None:

@@ -25,7 +25,7 @@ from coordinator_api.group.transition import GroupTransition
 
 
 def set_promotion(step: GroupTransition, event: SetPromotion) -> Response:
-    """Asked twice, it stays as who asked first said."""
+    """A second request changes nothing: the decision of the first one stays."""
     if event.on is not (step.image.levers.promotion is not None):
         decision = OperatorDecision(event.by, step.now_ms, event.reason)
         step.emit(LeverChanged(Lever(LeverName.PROMOTION, decision), event.on))

@@ -162,7 +162,8 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
     tasks: list[tuple[tuple[int, int], TaskCopyAnswer]] = []
     for member in group.members:
         sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
-        present = () if member.member.is_away else member.tasks  # who is away said last what it had before it left
+        # the last tasks of a member that is away are those from before it left
+        present = () if member.member.is_away else member.tasks
         looked = changelogs.looked([copy.task_id for copy in present], sums)
         for copy in member.tasks:
             lag, end_offset_sum = looked.get(copy.task_id, (None, None))

@@ -35,16 +35,18 @@ def levers_answer(levers: Levers, drained: Sequence[DrainedLever]) -> LeversAnsw
     grace = levers.rejoin_grace
     return LeversAnswer(
         hold=hold_lever(levers),
-        rejoin_grace=None if grace is None else RejoinGraceLever(grace_ms=grace.value_ms, **said(grace.decision)),
-        promotion=None if levers.promotion is None else LeverAnswer(**said(levers.promotion.decision)),
-        pause=None if levers.pause is None else LeverAnswer(**said(levers.pause.decision)),
+        rejoin_grace=None
+        if grace is None
+        else RejoinGraceLever(grace_ms=grace.value_ms, **decision_fields(grace.decision)),
+        promotion=None if levers.promotion is None else LeverAnswer(**decision_fields(levers.promotion.decision)),
+        pause=None if levers.pause is None else LeverAnswer(**decision_fields(levers.pause.decision)),
         drained=list(drained),
     )
 
 
 def hold_lever(levers: Levers) -> HoldLever | None:
     hold = levers.hold
-    return None if hold is None else HoldLever(time_limit_ms=hold.value_ms, **said(hold.decision))
+    return None if hold is None else HoldLever(time_limit_ms=hold.value_ms, **decision_fields(hold.decision))
 
 
 def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
@@ -59,9 +61,9 @@ def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
     )
 
 
-def said(one: OperatorDecision) -> dict[str, Any]:
+def decision_fields(decision: OperatorDecision) -> dict[str, Any]:
     """The fields of a `LeverAnswer`."""
-    return {"by": one.by, "at_ms": one.at_ms, "reason": one.reason}
+    return {"by": decision.by, "at_ms": decision.at_ms, "reason": decision.reason}
 
 
 def drained_levers(
@@ -81,7 +83,7 @@ def drained_levers(
                 member_id=each.member_id,
                 safe_to_stop=not missing,
                 missing=missing,
-                **said(each.decision),
+                **decision_fields(each.decision),
             )
         )
     return levers

@@ -1,7 +1,7 @@
 """The one middleware of the service: each request passes it before FastAPI finds its route.
 
-    public address -> audit -> who calls -> may they -> the whole body, within its limits -> the owner of the group
-    -> route -> audit line -> answer -> metrics
+    public address -> audit -> no upgrade -> who calls -> may they -> the whole body, within its limits
+    -> the owner of the group -> route -> audit line -> answer -> metrics
 
 The caller's right is checked before the body is read, so a stranger cannot fill the memory. A call about a group of
 another coordinator is redirected. An error that no handler knows becomes a problem with status 500.
