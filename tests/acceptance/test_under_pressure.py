@@ -158,16 +158,13 @@ async def test_should_refuse_computations_first_then_descriptions_then_joins_and
         async def status(call: str) -> int:
             return (await HttpConnection(of.address).ask(*calls[call], answer_timeout_s=60)).status
 
-        async with service_that_hardly_runs(of, stopped_s):
-            async with asyncio.timeout(OVERLOADED_WITHIN_S):  # its lag is a mean of the last moments
-                while await status(list(calls)[at_least - 1]) != 429:
-                    pass
-            statuses = dict(zip(calls, await asyncio.gather(*map(status, calls)), strict=True))
-
-    refused = [name for name in calls if statuses[name] == 429]
-    assert at_least <= len(refused) <= 3
-    assert refused == list(calls)[: len(refused)]
-    assert statuses["heartbeat"] == 200
+        refused: list[str] = []
+        async with service_that_hardly_runs(of, stopped_s), asyncio.timeout(OVERLOADED_WITHIN_S):
+            # The lag is a mean of the last moments, and changes between the calls of one round: so several rounds.
+            while len(refused) < at_least or refused != list(calls)[: len(refused)]:
+                statuses = dict(zip(calls, await asyncio.gather(*map(status, calls)), strict=True))
+                assert statuses["heartbeat"] == 200
+                refused = [name for name in calls if statuses[name] == 429]
 
 
 @asynccontextmanager
