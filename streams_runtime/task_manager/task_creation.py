@@ -24,11 +24,11 @@ from streams_runtime.reporting.losses import LossesOf, uncounted
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.input_claim import InputClaim
+from streams_runtime.tasks.input_lags import InputLags
 from streams_runtime.tasks.input_offsets import InputOffsets
-from streams_runtime.tasks.partition_group import InputLags, PartitionGroup
+from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.record_collector import RecordCollector
-from streams_runtime.tasks.record_queue import RecordQueue
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -44,10 +44,9 @@ from streams_runtime.state_stores.base import StateStore
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.input_offsets import InputOffsets
-from streams_runtime.tasks.partition_group import PartitionGroup
+from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule, first_schedule
 from streams_runtime.tasks.record_collector import RecordCollector
-from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 
 _SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 

@@ -26,7 +26,7 @@ from streams_runtime.reporting.losses import counted_before
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
 from streams_runtime.tasks.exception_handling import FailedInputRecord, described
-from streams_runtime.tasks.record_queue import RecordQueue
+from streams_runtime.tasks.partition_group import RecordQueue
 
 AppliedRecords = Callable[[RecordBatch], RecordBatch | None]
 """What the table made of these records of its topic, as bytes for its store; None for nothing. Batches come in order.

@@ -35,9 +35,8 @@ from streams_runtime.reporting.losses import WindowsAtRisk
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.tasks.input_claim import InputClaim
 from streams_runtime.tasks.input_offsets import InputOffsets
-from streams_runtime.tasks.partition_group import PartitionGroup
+from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
-from streams_runtime.tasks.record_queue import UNKNOWN_TIME
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
 

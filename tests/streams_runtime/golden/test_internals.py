@@ -30,9 +30,8 @@ from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_offsets import encode_partition_time
-from streams_runtime.tasks.partition_group import PartitionGroup
+from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
-from streams_runtime.tasks.record_queue import RecordQueue
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import STORES_DIRECTORY, StateManager
 from tests.streams_runtime.golden.recorded import Recorded, recorded

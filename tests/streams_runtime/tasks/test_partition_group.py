@@ -17,8 +17,8 @@ from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.partition_group import ASK_AGAIN_MS, InputLags, InputPosition, PartitionGroup
-from streams_runtime.tasks.record_queue import RecordQueue
+from streams_runtime.tasks.input_lags import ASK_AGAIN_MS, InputLags
+from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup, RecordQueue
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")

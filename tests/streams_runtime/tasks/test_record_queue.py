@@ -19,7 +19,7 @@ from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.serdes import STRING, Serdes
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.record_queue import RecordQueue, likely_unit
+from streams_runtime.tasks.partition_group import RecordQueue, likely_unit
 
 TASK = TaskId(0, 2)
 IN = TopicPartition("in", 2)

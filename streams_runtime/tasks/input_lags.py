@@ -1,0 +1,70 @@
+"""Whether the log has records of an input partition that its task does not have yet.
+
+While the consumer is behind the last known end of a partition, no call is made. Otherwise the consumer is asked for the
+end, and if the consumer does not know it, the log; but not again within ten milliseconds if no record was read
+meanwhile. If the log does not answer, the partition counts as having more.
+Source: `Consumer.currentLag` as `PartitionGroup` uses it (KIP-695).
+
+Differs from Kafka: Kafka uses the end that the last fetch returned, however old it is; here the log is asked if more
+records may have been written since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import Consumer, Log
+from streams_runtime.logs.errors import LogTimeout
+
+ASK_AGAIN_MS = 10
+
+
+class InputLags:
+    """Compares the consumer's positions with the ends of the log, as READ_COMMITTED sees them: a consumer with any
+    isolation level can reach these ends.
+    """
+
+    __slots__ = ("_asked_at_ms", "_consumer", "_ends", "_log")
+
+    def __init__(self, log: Log, consumer: Consumer) -> None:
+        self._log = log
+        self._consumer = consumer
+        self._ends: dict[TopicPartition, int] = {}
+        self._asked_at_ms: dict[TopicPartition, int] = {}
+
+    def behind(self, partitions: Collection[TopicPartition], now_ms: int) -> set[TopicPartition]:
+        """The partitions of which the log has, or may have, records that the consumer has not read yet."""
+        behind: set[TopicPartition] = set()
+        ask: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            position = self._consumer.position(partition)
+            if position is None or position < self._ends.get(partition, -1):
+                behind.add(partition)
+            elif now_ms - self._asked_at_ms.get(partition, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
+                ask[partition] = position
+        if ask:
+            behind |= self._ask(ask, now_ms)
+        return behind
+
+    def forget_end(self, partition: TopicPartition) -> None:
+        """Ask for the end again at the next call of `behind`, because new records of the partition were read."""
+        self._asked_at_ms.pop(partition, None)
+
+    def clear(self) -> None:
+        self._ends.clear()
+        self._asked_at_ms.clear()
+
+    def _ask(self, positions: dict[TopicPartition, int], now_ms: int) -> set[TopicPartition]:
+        ends = {partition: end for partition in positions if (end := self._consumer.known_end(partition)) is not None}
+        unknown = positions.keys() - ends.keys()
+        unanswered: set[TopicPartition] = set()
+        if unknown:
+            try:
+                ends.update(self._log.end_offsets(unknown))
+            except LogTimeout:
+                unanswered = unknown
+        self._ends.update(ends)
+        for partition in ends:
+            self._asked_at_ms[partition] = now_ms
+        return unanswered | {partition for partition, end in ends.items() if positions[partition] < end}
