@@ -15,10 +15,10 @@ from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.task_creation import TaskCreator
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 
 TASK = TaskId(0, 0)
 _SILENT = SilentRestoreListener()

@@ -32,8 +32,8 @@ from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_manager.thread_listener import TaskRestored, ThreadListener
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task import Task, raise_most_severe, with_task
 
 OneTask = TypeVar("OneTask", bound=AnyTask)

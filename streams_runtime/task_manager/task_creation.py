@@ -28,13 +28,12 @@ from streams_runtime.tasks.input_lags import InputLags
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
-from streams_runtime.tasks.record_collector import RecordCollector
+from streams_runtime.tasks.record_collector import RecordCollector, StreamsProducer
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
 @dataclass(frozen=True, slots=True)

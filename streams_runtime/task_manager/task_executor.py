@@ -36,8 +36,8 @@ from streams_runtime.logs.errors import LogTimeout, RecordsRefused
 from streams_runtime.reporting.metrics import ThreadMetrics
 from streams_runtime.task_manager.tasks import AnyTask
 from streams_runtime.task_manager.thread_listener import ThreadListener
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task import with_task
 
 MOST_RECORDS_A_TURN = 1_000

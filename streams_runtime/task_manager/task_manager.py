@@ -34,8 +34,8 @@ from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
 from streams_runtime.task_manager.tasks import AnyTask, TaskCloser, Tasks
 from streams_runtime.tasks.offset_sums import OffsetReport
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task import raise_most_severe, with_task
 
 _logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import Claim
-from streams_runtime.tasks.streams_producer import StreamsProducer
+from streams_runtime.tasks.record_collector import StreamsProducer
 
 
 class InputClaim:

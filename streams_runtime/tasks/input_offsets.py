@@ -39,8 +39,8 @@ from streams_runtime.logs.base import Consumer, OffsetAndMetadata, OffsetReset
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, InputPosition
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.streams_producer import StreamsProducer
 
 _HEADER = struct.Struct(">Bq")
 _VERSION = 2

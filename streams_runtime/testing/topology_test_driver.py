@@ -39,9 +39,9 @@ from streams_runtime.state_stores.base import KeyValueStore, StateStore, WindowS
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.testing.topology_test_topics import InputTopic, OutputTopic, Row
 
 Key = TypeVar("Key")

@@ -44,8 +44,8 @@ from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.task_manager.tasks import AnyTask, TaskCloser, Tasks
 from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.tasks.offset_sums import OffsetReport
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
 
 PUBLISH_INTERVAL_MS = 200

@@ -14,9 +14,9 @@ from streams_runtime.task_manager.restoration import TaskInputs
 from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.simulation.bug import EXACT_COUNTS, Bug, always, bug
 
 # --- offsets that are looked up before the claim

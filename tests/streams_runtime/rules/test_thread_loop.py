@@ -23,8 +23,8 @@ from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import STRING
 from streams_runtime.task_manager.task_executor import TaskExecutor
 from streams_runtime.task_manager.thread_listener import SilentListener
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 from tests.streams_runtime.tasks.running_task import START_MS, RunningTask

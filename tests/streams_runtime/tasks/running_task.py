@@ -23,10 +23,10 @@ from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.testing.topology_test_driver import MockClock
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 

@@ -13,8 +13,7 @@ from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import Receiver
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.tasks.record_collector import RecordCollector
-from streams_runtime.tasks.streams_producer import StreamsProducer
+from streams_runtime.tasks.record_collector import RecordCollector, StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 TASK = TaskId(0, 1)

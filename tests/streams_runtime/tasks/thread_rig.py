@@ -21,9 +21,9 @@ from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 from tests.streams_runtime.word_counting import (
     LINES,

@@ -16,8 +16,8 @@ from streams_runtime.common.states import RestoreOrigin
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import PunctuationType
+from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.thread_rig import (
     APPLICATION,
     COUNT_0,
