@@ -22,7 +22,11 @@ from streams_runtime.state_stores.base import (
     WindowBytesStore,
 )
 from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingWindowStore
-from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore, ChangeLoggingWindowBytesStore
+from streams_runtime.state_stores.change_logging import (
+    ChangeLoggingKeyValueBytesStore,
+    ChangeLoggingWindowBytesStore,
+    WriteBehindStore,
+)
 from streams_runtime.state_stores.in_memory_key_value import InMemoryKeyValueStore
 from streams_runtime.state_stores.in_memory_window import InMemoryDuplicatesWindowStore, InMemoryWindowStore
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore, SerdesTimestampedKeyValueStore
@@ -32,7 +36,6 @@ from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from streams_runtime.state_stores.window import SerdesTimestampedWindowStore, SerdesWindowStore
 from streams_runtime.state_stores.window_keys import segment_interval_ms
-from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 _TIMESTAMPED_FORMAT = StoreFormat(StoreKind.TIMESTAMPED_KEY_VALUE)
 

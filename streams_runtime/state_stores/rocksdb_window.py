@@ -23,6 +23,7 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext, WrappedStateStore, ignore_expired, ignore_read_again
+from streams_runtime.state_stores.change_logging import WriteBehindStore
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
@@ -41,7 +42,6 @@ from streams_runtime.state_stores.window_keys import (
     suffix_of,
     window_key,
 )
-from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 _window_starts = itemgetter(START)
 _MOVE_BATCH_SIZE = 10_000

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import window_store, write_behind
+from streams_runtime.state_stores import change_logging, window_store
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import batch, context
@@ -117,8 +117,8 @@ def test_should_have_the_windows_of_a_plain_dict(
     )
     model = Model(retain_duplicates)
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write_behind, "ALL_STORES_BYTES", 0)
-        patch.setattr(write_behind, "LEAST_SHARE_BYTES", memory_bytes)
+        patch.setattr(change_logging, "ALL_STORES_BYTES", 0)
+        patch.setattr(change_logging, "LEAST_SHARE_BYTES", memory_bytes)
         on_disk.open(context(Path(directory)))
         in_memory.open(context(Path(directory)))
         try:

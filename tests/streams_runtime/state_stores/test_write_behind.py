@@ -12,10 +12,10 @@ from hypothesis import given
 
 from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import write_behind
+from streams_runtime.state_stores import change_logging
+from streams_runtime.state_stores.change_logging import WriteBehindStore
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.rocksdb import RocksDBStore
-from streams_runtime.state_stores.write_behind import WriteBehindStore
 from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import context
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS, Model, answer_of
@@ -123,7 +123,7 @@ def test_should_be_closed_even_if_the_last_write_fails(inner: CountedStore, tmp_
 def test_should_hold_back_no_more_than_its_share(
     inner: CountedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_behind, "ALL_STORES_BYTES", 0)
+    monkeypatch.setattr(change_logging, "ALL_STORES_BYTES", 0)
     store = WriteBehindStore(inner)
     store.open(context(tmp_path))
     value = bytes(10_000)
@@ -139,8 +139,8 @@ def test_should_hold_back_no_more_than_its_share(
 @given(CALLS)
 def test_should_answer_as_a_dict_however_little_it_may_hold_back(calls: list[tuple[object, ...]]) -> None:
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write_behind, "ALL_STORES_BYTES", 0)
-        patch.setattr(write_behind, "LEAST_SHARE_BYTES", 900)
+        patch.setattr(change_logging, "ALL_STORES_BYTES", 0)
+        patch.setattr(change_logging, "LEAST_SHARE_BYTES", 900)
         store, model = SerdesKeyValueStore(WriteBehindStore(RocksDBStore("store")), BYTES, BYTES), Model()
         store.open(context(Path(directory)))
         for name, *arguments in calls:
