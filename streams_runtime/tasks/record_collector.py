@@ -217,7 +217,7 @@ class RecordCollector:
         """Raise the producer's error if the changelog does not take this change. Raises as a sink does."""
         partition = self._changelogs[store]
         limits = self._producer.limits_of(partition)
-        with _translated(f"sending a record to {partition}"):
+        with _translated("sending a record to %s", partition):
             limits.checked(partition, key, value, timestamp_ms if timestamp_ms > 0 else 0, ())
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
@@ -317,13 +317,20 @@ class RecordCollector:
             if self._has_sent or self.pending:
                 on_sent()
 
-    def written_offsets(self) -> dict[TopicPartition, int]:
-        """The offset of the last acknowledged record, for each changelog that this task has written to."""
+    def acknowledged_offsets(self) -> dict[TopicPartition, int]:
+        """The offset behind the last acknowledged record, for each changelog that this task has written to.
+
+        Called after each commit, for `NeededChanges` to get the offsets as well.
+        """
         if not self._written:
             return {}
         last = self._producer.last_offsets()
         # the thread's producer also has offsets that an earlier task with this id wrote; they do not count
-        return {changelog: last[changelog] for changelog in self._written if changelog in last}
+        written = self._written & last.keys()
+        for changelog, needed in self._needed.items():
+            if changelog in written:
+                needed.acknowledged(last[changelog])
+        return {changelog: last[changelog] + 1 for changelog in written}
 
     def clear(self) -> None:
         """Forget everything, because the task was closed."""
@@ -394,7 +401,7 @@ class StreamsProducer:
         """Raises TaskMigrated, LogTimeout, or StreamsRuntimeError with the log's error as its cause."""
         if not self._ready:
             self._begin()
-        with _translated(f"sending a record to {partition}"):
+        with _translated("sending a record to %s", partition):
             self.producer.send(partition, key, value, timestamp_ms, headers)  # type: ignore[union-attr]
 
     def send_columns(
@@ -407,12 +414,12 @@ class StreamsProducer:
         """Send one record for each row of the columns. Raises as `send` does, and then sends no record."""
         if not self._ready:
             self._begin()
-        with _translated(f"sending records to {partition}"):
+        with _translated("sending records to %s", partition):
             self.producer.send_columns(partition, keys, values, timestamps_ms)  # type: ignore[union-attr]
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises as `send` does."""
-        with _translated(f"asking for the limits of {partition}"):
+        with _translated("asking for the limits of %s", partition):
             return self.initialize().limits_of(partition)
 
     def send_now(self) -> None:
@@ -514,13 +521,15 @@ class StreamsProducer:
 
 
 @contextmanager
-def _translated(doing: str) -> Iterator[None]:
-    """Raise the runtime's error in place of an error of the log. `doing`: the action of the block."""
+def _translated(doing: str, *values: object) -> Iterator[None]:
+    """Raise the runtime's error in place of an error of the log. `doing`, `values`: the action of the block, as a
+    format and its values.
+    """
     try:
         yield
     except _FENCED as error:
-        raise TaskMigrated(f"the producer was fenced while {doing}: {error}") from error
+        raise TaskMigrated(f"the producer was fenced while {doing % values}: {error}") from error
     except LogTimeout:
         raise
     except LogError as error:
-        raise StreamsRuntimeError(f"error while {doing}: {error}") from error
+        raise StreamsRuntimeError(f"error while {doing % values}: {error}") from error

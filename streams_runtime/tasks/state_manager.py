@@ -3,8 +3,9 @@
 Rules:
 - A store is complete up to and including its offset. The log need not have a record at that offset: it may have deleted
   the record, or have a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `advance_to`
-  move it on, and `update_changelog_offsets` sets it to the offset of the last record that was written and
-  acknowledged. If the offset is None, it is not known, and the changelog is read from the beginning.
+  move it on. If the offset is None, it is not known, and the changelog is read from the beginning. While an active task
+  runs, it has these offsets itself: those of the last records that were written and acknowledged. It passes them to
+  `update_changelog_offsets` before each checkpoint, and when it is suspended.
 - The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
   disk. The file names the stores that are persistent and logged, with OFFSET_UNKNOWN for a store that is still empty. A
   task that is marked as corrupted has no file.
@@ -40,7 +41,7 @@ from typing import NamedTuple
 
 from assignor.errors import AssignorFault
 from assignor.legal_names import is_legal_name, shown_name
-from assignor.types import TaskId, TopicPartition
+from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.common.errors import (
     LockError,
     ProcessorStateError,
@@ -165,8 +166,8 @@ class StateManager:
         self._corrupted = False
         self._loaded_checkpoint: dict[TopicPartition, int] = {}
         self._was_empty = True
-        # as `changelog_offsets` when a checkpoint was last due or loaded; None: `load_checkpoint` was not called yet
-        self._offsets_at_checkpoint: dict[TopicPartition, int] | None = None
+        # of `changelog_offsets` when a checkpoint was last due or loaded; None: `load_checkpoint` was not called yet
+        self._sum_at_checkpoint: int | None = None
         # the content of the checkpoint file; None: this object has not written the file, or has deleted it since
         self._on_disk: dict[TopicPartition, int] | None = None
 
@@ -221,7 +222,7 @@ class StateManager:
 
         Raises TaskCorrupted when under exactly-once there is state without an offset. In this case the file stays.
         """
-        if self._offsets_at_checkpoint is None:
+        if self._sum_at_checkpoint is None:
             unused = dict(self._loaded_checkpoint)
             for partition, one in self._checkpointed.items():
                 offset = unused.pop(partition, None)
@@ -238,7 +239,7 @@ class StateManager:
                 _logger.warning(
                     "the checkpoint of task %s names partitions that are not its changelogs: %s", self.task_id, named
                 )
-            self._offsets_at_checkpoint = self.changelog_offsets()
+            self._sum_at_checkpoint = self._offset_sum()
         if self.exactly_once:
             self.delete_checkpoint()
 
@@ -256,17 +257,16 @@ class StateManager:
         """The next offset to apply, for each changelog; 0 when the offset is not known."""
         return {p: 0 if one.offset is None else one.offset + 1 for p, one in self._by_changelog.items()}
 
-    def update_changelog_offsets(self, written: Mapping[TopicPartition, int]) -> None:
-        """Set the offsets of the last records that were written to changelogs, or read from source topics that are
-        changelogs.
-
-        A negative offset means that there is no record yet. Partitions that are not changelogs are ignored.
+    def update_changelog_offsets(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """Set the offsets of changelogs, as `changelog_offsets` returns them: each is behind the last record that was
+        written to the changelog or, if it is a source topic, read from it. Ignores partitions that are no changelogs.
         """
-        for partition, offset in written.items():
+        for partition, next_offset in next_offsets.items():
             if (one := self._by_changelog.get(partition)) is not None:
-                one.offset = offset if offset >= 0 else None
-                if one.needed is not None:
-                    one.needed.acknowledged(offset)
+                one.offset = next_offset - 1 if next_offset > 0 else None
+
+    def _offset_sum(self) -> int:
+        return sum(self.changelog_offsets().values())
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
         """Apply records of a changelog. If it is a source topic, apply only the records that its table had applied.
@@ -338,19 +338,23 @@ class StateManager:
     # --- checkpoints
 
     def checkpoint_due(self) -> bool:
-        """Whether a commit has to write a checkpoint. The first commit of a standby does. Under exactly-once, no commit
-        of an active task does. In all other cases, `checkpoint_delta` decides.
+        """Whether a commit has to write a checkpoint, by the offsets that this object has."""
+        return self._offset_sum() > self.checkpoint_limit()
+
+    def checkpoint_limit(self) -> int:
+        """A commit has to write a checkpoint if the sum of `changelog_offsets` is above this limit.
+
+        The first commit of a standby writes one. Under exactly-once, no commit of an active task does. In all other
+        cases, `checkpoint_delta` decides.
         """
-        at_checkpoint = self._offsets_at_checkpoint
-        if at_checkpoint is None:
-            return False
+        if self._sum_at_checkpoint is None:
+            return JAVA_LONG_MAX
         if self.task_type is TaskType.STANDBY:
             if self._on_disk is None:
-                return True
+                return -1
         elif self.exactly_once:
-            return False
-        moved = sum(offset - at_checkpoint.get(p, 0) for p, offset in self.changelog_offsets().items())
-        return moved > self.checkpoint_delta
+            return JAVA_LONG_MAX
+        return self._sum_at_checkpoint + self.checkpoint_delta
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
         """Flush the stores and write the checkpoint file, if it is due or enforced. Called at a commit, and with
@@ -359,11 +363,11 @@ class StateManager:
         Returns whether a checkpoint was due or enforced. The file is not written if its content would not change.
         Raises ProcessorStateError.
         """
-        if self._offsets_at_checkpoint is None or not (enforce or self.checkpoint_due()):
+        if self._sum_at_checkpoint is None or not (enforce or self.checkpoint_due()):
             return False
         if self._metadata and not self._corrupted:
             self._write_checkpoint()
-        self._offsets_at_checkpoint = self.changelog_offsets()
+        self._sum_at_checkpoint = self._offset_sum()
         return True
 
     def delete_checkpoint(self) -> None:

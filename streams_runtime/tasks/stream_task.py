@@ -64,6 +64,9 @@ class StreamTask(Task):
         self.runtime = runtime
         self._offsets = offsets
         self._claim = claim
+        # While the task runs, these are newer than the results of the state manager's methods of the same names.
+        self._changelog_offsets: dict[TopicPartition, int] = {}
+        self._checkpoint_limit = 0
 
     @property
     def stores(self) -> Mapping[str, StateStore]:
@@ -149,6 +152,8 @@ class StreamTask(Task):
             self.state_manager.delete_checkpoint()
         else:
             self.state_manager.maybe_checkpoint(enforce=True)
+        self._changelog_offsets = self.state_manager.changelog_offsets()
+        self._checkpoint_limit = self.state_manager.checkpoint_limit()
         self._claim.allow_writes()
         self.runtime.init_processors()
         self._become(TaskState.RUNNING)
@@ -161,6 +166,8 @@ class StreamTask(Task):
         self._expect("be suspended", TaskState.CREATED, TaskState.RESTORING, TaskState.RUNNING, TaskState.SUSPENDED)
         if self.state is TaskState.SUSPENDED:
             return
+        if self.state is TaskState.RUNNING:
+            self.state_manager.update_changelog_offsets(self._changelog_offsets)
         try:
             self._offsets.remember(self._buffer.positions())
             self.runtime.close_processors()
@@ -292,14 +299,27 @@ class StreamTask(Task):
         """See `Task`. Under exactly-once, a RUNNING task ignores `enforce_checkpoint`. Raises ProcessorStateError."""
         if self.state is TaskState.CLOSED:
             raise self._illegal("be committed")
-        manager = self.state_manager
-        if self._is_open and manager.stores:
+        if self._is_open and self.state_manager.stores:
             prepared = self._offsets.prepared
-            read = {p: prepared[p].offset - 1 for p in self._source_changelogs if p in prepared}
-            manager.update_changelog_offsets(read | self.runtime.collector.written_offsets())
-            if not (self._exactly_once and self.state is TaskState.RUNNING):
-                manager.maybe_checkpoint(enforce=enforce_checkpoint)
+            read = {p: prepared[p].offset for p in self._source_changelogs if p in prepared}
+            moved = read | self.runtime.collector.acknowledged_offsets()
+            if self.state is TaskState.RUNNING:
+                self._checkpoint_while_running(moved, enforce=enforce_checkpoint)
+            else:
+                self.state_manager.update_changelog_offsets(moved)
+                self.state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
         self._offsets.committed()
+
+    def _checkpoint_while_running(self, moved: Mapping[TopicPartition, int], *, enforce: bool) -> None:
+        """Note the changelog offsets that have moved, and checkpoint if it is due. The state manager is not asked at
+        each commit: most commits of a running task write no checkpoint.
+        """
+        offsets = self._changelog_offsets
+        offsets.update(moved)
+        if not self._exactly_once and (enforce or sum(offsets.values()) > self._checkpoint_limit):
+            self.state_manager.update_changelog_offsets(offsets)
+            self.state_manager.maybe_checkpoint(enforce=True)
+            self._checkpoint_limit = self.state_manager.checkpoint_limit()
 
     def purgeable_offsets(self) -> Mapping[TopicPartition, int]:
         """The offsets below which records of repartition topics may be deleted, since nobody needs them any more."""

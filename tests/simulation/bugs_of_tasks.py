@@ -74,6 +74,7 @@ def checkpoints_while_it_runs(original: Any) -> Any:
     def post_commit(self: StreamTask, *, enforce_checkpoint: bool) -> None:
         original(self, enforce_checkpoint=enforce_checkpoint)
         if self._is_open:
+            self.state_manager.update_changelog_offsets(self._changelog_offsets)
             self.state_manager.maybe_checkpoint(enforce=True)
 
     return post_commit

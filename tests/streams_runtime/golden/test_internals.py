@@ -244,7 +244,7 @@ class StateOfTask:
         self.state.restore(changelog(store), RecordBatch(changelog(store), offsets, [0] * len(data), data, data))
 
     def write(self, written: dict[str, int]) -> None:
-        self.state.update_changelog_offsets({changelog(store): offset for store, offset in written.items()})
+        self.state.update_changelog_offsets({changelog(store): offset + 1 for store, offset in written.items()})
 
     def commit(self) -> None:
         self.state.maybe_checkpoint(enforce=False)

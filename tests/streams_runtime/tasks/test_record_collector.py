@@ -150,14 +150,14 @@ def test_should_know_changelog_offsets_when_they_are_acknowledged(
 ) -> None:
     producer = StreamsProducer(log, transactional_id)
     one = RecordCollector(TASK, producer, {"counts": CHANGELOG})
-    assert one.written_offsets() == {}
+    assert one.acknowledged_offsets() == {}
     for value in (b"1", b"2", b"3"):
         one.log_change("counts", b"k", value, 5)
     one.sink("sink", "out")(b"k", b"v", 5, ())
     one.send_rows()
-    assert one.written_offsets() == {}
+    assert one.acknowledged_offsets() == {}
     producer.commit()
-    assert one.written_offsets() == {CHANGELOG: 2}
+    assert one.acknowledged_offsets() == {CHANGELOG: 3}
 
 
 def test_should_not_tell_offsets_that_an_earlier_task_of_the_thread_wrote(log: WatchedLog) -> None:
@@ -167,7 +167,7 @@ def test_should_not_tell_offsets_that_an_earlier_task_of_the_thread_wrote(log: W
     earlier.log_change("counts", b"k", b"1", 5)
     earlier.send_rows()
     producer.flush()
-    assert earlier.written_offsets() == {CHANGELOG: 0}
+    assert earlier.acknowledged_offsets() == {CHANGELOG: 1}
     earlier.clear()
-    assert earlier.written_offsets() == {}
-    assert RecordCollector(TASK, producer, {"counts": CHANGELOG}).written_offsets() == {}
+    assert earlier.acknowledged_offsets() == {}
+    assert RecordCollector(TASK, producer, {"counts": CHANGELOG}).acknowledged_offsets() == {}

@@ -55,16 +55,16 @@ def test_should_move_the_offset_to_the_last_restored_record_and_report_the_next(
     assert state.changelog_offsets() == {COUNTS: 8}
 
 
-def test_should_take_written_offsets_of_its_changelogs_and_ignore_others(directory: StateDirectory) -> None:
+def test_should_take_offsets_of_its_changelogs_and_ignore_others(directory: StateDirectory) -> None:
     state = Task(directory, False).initialize()
-    state.update_changelog_offsets({COUNTS: 41, TopicPartition("app-x-repartition", 0): 9})
+    state.update_changelog_offsets({COUNTS: 42, TopicPartition("app-x-repartition", 0): 9})
     assert state.changelog_offsets() == {COUNTS: 42}
 
 
-def test_should_take_a_negative_written_offset_as_none_yet(directory: StateDirectory) -> None:
+def test_should_take_the_offset_0_as_none_yet(directory: StateDirectory) -> None:
     task = Task(directory, False)
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: -1})
+    state.update_changelog_offsets({COUNTS: 0})
     assert state.changelog_offsets() == {COUNTS: 0}
     task.close_clean()
     assert task.disk() == {COUNTS: OFFSET_UNKNOWN}
@@ -127,7 +127,7 @@ def test_should_checkpoint_a_source_topic_that_is_used_as_changelog(
     directory: StateDirectory, exactly_once: bool
 ) -> None:
     task = Task(directory, exactly_once, changelogs={"table": TABLE}, source_changelogs=frozenset({TABLE}))
-    task.initialize().update_changelog_offsets({TABLE: 17})  # consumed, not written
+    task.initialize().update_changelog_offsets({TABLE: 18})  # consumed, not written
     task.close_clean()
     assert task.disk() == {TABLE: 17}
     assert task.initialize().changelog_offsets() == {TABLE: 18}
@@ -139,7 +139,7 @@ def test_should_never_checkpoint_stores_in_memory_and_restore_them_from_the_begi
 ) -> None:
     changelogs = {"counts": COUNTS, "cache": CACHE}
     task = Task(directory, exactly_once, changelogs=changelogs, in_memory=frozenset({"cache"}))
-    task.initialize().update_changelog_offsets({COUNTS: 3, CACHE: 8})
+    task.initialize().update_changelog_offsets({COUNTS: 4, CACHE: 9})
     task.close_clean()
     assert task.disk() == {COUNTS: 3}
 
@@ -152,7 +152,7 @@ def test_should_keep_no_file_when_all_logged_stores_are_in_memory(
     directory: StateDirectory, exactly_once: bool
 ) -> None:
     task = Task(directory, exactly_once, changelogs={"cache": CACHE}, in_memory=frozenset({"cache"}))
-    task.initialize().update_changelog_offsets({CACHE: 8})
+    task.initialize().update_changelog_offsets({CACHE: 9})
     task.close_clean()
     assert task.disk() is None
     assert task.initialize().changelog_offsets() == {CACHE: 0}
@@ -253,7 +253,7 @@ def test_should_delete_the_checkpoint_of_a_corrupted_task_and_wipe_at_close(
 ) -> None:
     task = Task(directory, exactly_once, TaskType.STANDBY, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 4, TOTALS: 6})
+    state.update_changelog_offsets({COUNTS: 5, TOTALS: 7})
     state.maybe_checkpoint(enforce=True)
 
     state.mark_corrupted()

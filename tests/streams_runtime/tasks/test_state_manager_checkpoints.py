@@ -157,7 +157,7 @@ def test_should_empty_only_stores_that_the_checkpoint_does_not_name_under_at_lea
 ) -> None:
     changelogs = {"counts": COUNTS, "totals": TOTALS, "scratch": None}
     before = Task(directory, False, changelogs=changelogs)
-    before.initialize().update_changelog_offsets({COUNTS: 4, TOTALS: 6})
+    before.initialize().update_changelog_offsets({COUNTS: 5, TOTALS: 7})
     for store in before.stores.values():
         store.content[b"key"] = b"old"
     before.close_clean()
@@ -202,11 +202,11 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
 ) -> None:
     task = Task(directory, False, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 99, TOTALS: 199})
+    state.update_changelog_offsets({COUNTS: 100, TOTALS: 200})
     state.maybe_checkpoint(enforce=True)
     on_disk = task.disk()
 
-    state.update_changelog_offsets({COUNTS: 99 + 6_000, TOTALS: 199 + moved - 6_000})
+    state.update_changelog_offsets({COUNTS: 100 + 6_000, TOTALS: 200 + moved - 6_000})
     assert state.checkpoint_due() is written
     assert state.maybe_checkpoint(enforce=False) is written
     assert task.disk() == ({COUNTS: 6_099, TOTALS: 199 + moved - 6_000} if written else on_disk)
@@ -216,7 +216,7 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
 def test_should_checkpoint_an_active_when_forced_under_at_least_once(directory: StateDirectory) -> None:
     task = Task(directory, False)
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 1})
+    state.update_changelog_offsets({COUNTS: 2})
     assert state.maybe_checkpoint(enforce=True)
     assert task.disk() == {COUNTS: 1}
 
@@ -277,7 +277,7 @@ def test_should_write_no_checkpoint_when_a_store_cannot_be_flushed(directory: St
     with_state(directory)
     task = Task(directory, False, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 50})
+    state.update_changelog_offsets({COUNTS: 51})
     task.done.clear()
     task.stores["counts"].fail_at["flush"] = OSError(28, "No space left on device")
     with pytest.raises(ProcessorStateError, match=r"could not flush store 'counts': .*No space left") as raised:
