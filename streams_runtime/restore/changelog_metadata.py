@@ -69,7 +69,7 @@ class ChangelogMetadata:
         if after_applied is not None:
             return after_applied
         self.may_be_of_windows = self.partition in self.state_manager.compacted_changelogs
-        self.state_manager.note_restore_begin(self.partition, begin or 0)
+        self.state_manager.window_changelogs.restore_begins(self.partition, begin or 0)
         return begin or 0
 
     def move_limit(self, committed: int) -> None:

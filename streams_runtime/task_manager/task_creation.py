@@ -87,7 +87,7 @@ class TaskCreator:
         """Bring the parts of an active task together. `state`: made for one, or given up by a standby."""
         application, configs, losses = self.application, self.application.configs, self.losses(task)
         logged = {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
-        collector = RecordCollector(task, self.producer, logged, state.needed_changes)
+        collector = RecordCollector(task, self.producer, logged, state.window_changelogs.needed)
         handling = ExceptionHandling(
             collector.sink,
             configs.errors_dead_letter_queue_topic_name,

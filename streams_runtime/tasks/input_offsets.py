@@ -73,8 +73,8 @@ class InputOffsets:
         "_remembered",
         "_repartition_topics",
         "_sources",
-        "_state",
         "_task_id",
+        "_windows",
         "changelogs_needed_from",
         "commit_needed",
         "commit_pending",
@@ -96,7 +96,7 @@ class InputOffsets:
         self._sources = graph.sources
         # Processed records of repartition topics are deleted: if their first records are missing, none was lost.
         self._repartition_topics = graph.repartition_sources
-        self._state = state
+        self._windows = state.window_changelogs
         self._consumer = consumer
         self._producer = producer
         self._log = producer.log
@@ -200,7 +200,7 @@ class InputOffsets:
         """
         self.commit_pending = self._exactly_once
         uncommitted = self._uncommitted(positions)
-        needed_from = self._state.needed_from() if uncommitted and self._state.needed_changes else {}
+        needed_from = self._windows.needed_from() if uncommitted and self._windows.needed else {}
         self.prepared = {
             partition: OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from))
             for partition, (offset, partition_time_ms) in uncommitted.items()

@@ -1,5 +1,8 @@
 """From which offset on the changelog of a window store is needed, and how far stream time has come in it.
 
+    NeededChanges       of one changelog
+    WindowChangelogs    of all window stores of a task, with the changes that a restore could not find any more
+
 A window store keeps windows by stream time, and its changelog is cut at the beginning, by the log's retention or by a
 person. Whether a cut took anything that the store still has cannot be seen from what is left. So the task keeps, and
 commits with its offsets, the offset from which on the changelog has windows that have not expired in the store.
@@ -14,8 +17,10 @@ those that follow the last known one, with as many transaction markers between a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 
 _MARKS = 128
@@ -134,3 +139,74 @@ class NeededChanges:
         marks, oldest_needed_ms = self._marks, self.newest_ms - self.retention_ms + 1
         while len(marks) > 1 and marks[1][1] < oldest_needed_ms:
             marks.popleft()
+
+
+class MissingChanges(NamedTuple):
+    """A window store lacks the changes of these offsets of its changelog: from `needed_from` to `begin`, which is the
+    first offset that the store has. The log had deleted these changes before the store was restored.
+    """
+
+    store: str
+    changelog: TopicPartition
+    needed_from: int
+    begin: int
+
+
+class WindowChangelogs:
+    """The changelogs of a task's window stores. `needed`: by changelog, the changes that the store needs.
+
+    `retentions_ms`: the retention of each window store that has a changelog of its own. `changelogs`: of each store.
+    """
+
+    def __init__(self, retentions_ms: Mapping[str, int], changelogs: Mapping[str, TopicPartition]) -> None:
+        self._stores = {changelogs[store]: store for store in retentions_ms if store in changelogs}
+        self.needed = {partition: NeededChanges(retentions_ms[store]) for partition, store in self._stores.items()}
+        # by changelog that was restored from the first offset of the log: this offset, until `continue_after`
+        self._begin_offsets: dict[TopicPartition, int] = {}
+
+    def clear(self) -> None:
+        """The stores are closed."""
+        self._begin_offsets.clear()
+        for needed in self.needed.values():
+            needed.clear()
+
+    def restore_begins(self, partition: TopicPartition, begin: int) -> None:
+        """The restore of the store begins at `begin`, the first offset that the log has. Ignores other changelogs, as
+        the next two methods do.
+        """
+        if partition in self.needed:
+            self._begin_offsets[partition] = begin
+            self.needed[partition].from_beginning()
+
+    def restored(self, partition: TopicPartition, batch: RecordBatch) -> None:
+        if partition in self.needed:
+            self.needed[partition].restored(batch)
+
+    def advance_to(self, partition: TopicPartition, position: int) -> None:
+        """Every change below this offset was restored."""
+        if partition in self.needed:
+            self.needed[partition].advance_to(position)
+
+    def needed_from(self) -> dict[str, int]:
+        """For each window store with a change, the first offset of its changelog that is needed."""
+        known = {self._stores[partition]: needed.needed_from for partition, needed in self.needed.items()}
+        return {store: offset for store, offset in known.items() if offset is not None}
+
+    def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
+        """Continue the work of the task that committed `needed_from`, as the method of that name returns it, and its
+        stream time.
+
+        Returns the changes that the stores of that task had, and the stores of this task lack: the log had deleted the
+        changes before the restore. Only the first call after a restore returns them.
+        """
+        missing: list[MissingChanges] = []
+        for partition, changes in self.needed.items():
+            store = self._stores[partition]
+            needed, begin = needed_from.get(store), self._begin_offsets.get(partition)
+            # `needed` is None: the task had committed no offset for this store. `begin` is None: the store was not
+            # restored from the first offset of the log.
+            if needed is not None and begin is not None and needed < begin:
+                missing.append(MissingChanges(store, partition, needed, begin))
+            changes.continue_from(needed, stream_time_ms)
+        self._begin_offsets.clear()  # so that a second call reports nothing
+        return missing

@@ -37,7 +37,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from assignor.errors import AssignorFault
 from assignor.legal_names import is_legal_name, shown_name
@@ -53,7 +52,7 @@ from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
-from streams_runtime.tasks.needed_changes import NeededChanges
+from streams_runtime.tasks.needed_changes import WindowChangelogs
 from streams_runtime.tasks.source_changelog import AppliedRecords
 from streams_runtime.tasks.state_directory import StateDirectory
 
@@ -67,39 +66,17 @@ _logger = logging.getLogger(__name__)
 
 
 class StoreMetadata:
-    """A store, its changelog (None if it is not logged), and the `offset` up to which, inclusive, it is complete.
-
-    `offset`: None when not known. `begin_offset`: the first offset of the log, when the store is restored from there.
-    `needed`: for a window store with a changelog of its own, the changes that it needs of that changelog; else None.
+    """A store, its changelog (None if it is not logged), and the `offset` up to which, inclusive, it is complete, None
+    when not known.
     """
 
-    def __init__(
-        self, store: StateStore, changelog: TopicPartition | None, needed: NeededChanges | None = None
-    ) -> None:
+    def __init__(self, store: StateStore, changelog: TopicPartition | None) -> None:
         self.store = store
         self.changelog = changelog
-        self.needed = needed
-        self.forget()
-
-    def forget(self) -> None:
         self.offset: int | None = None
-        self.begin_offset: int | None = None
-        if self.needed is not None:
-            self.needed.clear()
 
     def __repr__(self) -> str:
         return f"StoreMetadata({self.store.name}: {self.changelog} @ {self.offset})"
-
-
-class MissingChanges(NamedTuple):
-    """A window store lacks the changes of these offsets of its changelog: from `needed_from` to `begin`, which is the
-    first offset that the store has. The log had deleted these changes before the store was restored.
-    """
-
-    store: str
-    changelog: TopicPartition
-    needed_from: int
-    begin: int
 
 
 class StateManager:
@@ -139,10 +116,7 @@ class StateManager:
         self.checkpoint_delta = OFFSET_DELTA_FOR_CHECKPOINT
         self._directory = directory
         self._source_changelogs = source_changelogs or {}
-        needed = {store: NeededChanges(kept_ms) for store, kept_ms in (window_retentions_ms or {}).items()}
-        self._metadata = {
-            store.name: StoreMetadata(store, changelogs.get(store.name), needed.get(store.name)) for store in stores
-        }
+        self._metadata = {store.name: StoreMetadata(store, changelogs.get(store.name)) for store in stores}
         # `one` is a StoreMetadata throughout this class
         self._by_changelog = {one.changelog: one for one in self._metadata.values() if one.changelog is not None}
         self._checkpointed = {p: one for p, one in self._by_changelog.items() if one.store.persistent}
@@ -155,13 +129,14 @@ class StateManager:
             raise ProcessorStateError("two stores have the same changelog", task_id)
         self.changelog_partitions = frozenset(self._by_changelog)
         self.store_changelogs = {one.store.name: partition for partition, one in self._by_changelog.items()}
-        self.needed_changes = {p: one.needed for p, one in self._by_changelog.items() if one.needed is not None}
+        self.window_changelogs = WindowChangelogs(window_retentions_ms or {}, self.store_changelogs)
         self.stores: Mapping[str, StateStore] = {store.name: store for store in stores}
         self._forget()
 
     def _forget(self) -> None:
         for one in self._metadata.values():
-            one.forget()
+            one.offset = None
+        self.window_changelogs.clear()
         self._opened = False
         self._corrupted = False
         self._loaded_checkpoint: dict[TopicPartition, int] = {}
@@ -285,55 +260,14 @@ class StateManager:
             message = f"store {one.store.name!r} could not be restored from {partition}: {error}"
             raise ProcessorStateError(message, self.task_id) from error
         one.offset = batch.offsets[-1]
-        if one.needed is not None:
-            one.needed.restored(batch)
+        self.window_changelogs.restored(partition, batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
         """Move the offset on, because every record of the changelog below this position is in the store."""
         one = self._by_changelog[partition]
         if position > (0 if one.offset is None else one.offset + 1):
             one.offset = position - 1
-        if one.needed is not None:
-            one.needed.advance_to(position)
-
-    # --- changelogs of window stores
-
-    def note_restore_begin(self, partition: TopicPartition, begin: int) -> None:
-        """Note that the restore of the store begins at `begin`, the first offset that the log has."""
-        one = self._by_changelog[partition]
-        one.begin_offset = begin
-        if one.needed is not None:
-            one.needed.from_beginning()
-
-    def needed_from(self) -> dict[str, int]:
-        """For each window store with a change, the first offset of its changelog that is needed."""
-        known = {one.store.name: one.needed.needed_from for one in self._metadata.values() if one.needed is not None}
-        return {store: offset for store, offset in known.items() if offset is not None}
-
-    def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
-        """Continue the work of the task that committed `needed_from`, as the method of that name returns it, and its
-        stream time.
-
-        Returns the changes that the stores of that task had, and the stores of this task lack: the log had deleted the
-        changes before the restore. Only the first call after a restore returns them.
-        """
-        missing: list[MissingChanges] = []
-        for partition, one in self._by_changelog.items():
-            if one.needed is not None:
-                needed, begin = needed_from.get(one.store.name), one.begin_offset
-                one.begin_offset = None  # so that a second call reports nothing
-                # `needed` is None: the task had committed no offset for this store. `begin` is None: the store was not
-                # restored from the first offset of the log.
-                if needed is not None and begin is not None and needed < begin:
-                    missing.append(MissingChanges(one.store.name, partition, needed, begin))
-                one.needed.continue_from(needed, stream_time_ms)
-        return missing
-
-    def mark_corrupted(self) -> None:
-        """Delete the checkpoint, and let `close` delete all state. Raises ProcessorStateError."""
-        self._corrupted = bool(self._by_changelog)
-        if self._opened:
-            self.delete_checkpoint()
+        self.window_changelogs.advance_to(partition, position)
 
     # --- checkpoints
 
@@ -381,6 +315,12 @@ class StateManager:
         self._for_each("flush", lambda one: one.store.flush())
 
     # --- closing, and becoming the state of the other type of task
+
+    def mark_corrupted(self) -> None:
+        """Delete the checkpoint, and let `close` delete all state. Raises ProcessorStateError."""
+        self._corrupted = bool(self._by_changelog)
+        if self._opened:
+            self.delete_checkpoint()
 
     def close(self) -> None:
         """Close every store even if one fails, then forget the offsets. If the task is corrupted, delete all state.

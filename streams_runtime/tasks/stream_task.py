@@ -146,7 +146,8 @@ class StreamTask(Task):
         self._buffer.set_partition_times(partition_times_ms)
         stream_time_ms = max(partition_times_ms.values(), default=UNKNOWN_TIME)
         self.runtime.stream_time_ms = stream_time_ms
-        for missing in self.state_manager.continue_after(self._offsets.changelogs_needed_from, stream_time_ms):
+        windows = self.state_manager.window_changelogs
+        for missing in windows.continue_after(self._offsets.changelogs_needed_from, stream_time_ms):
             self.runtime.losses.windows_missing(*missing)
         if self._exactly_once:
             self.state_manager.delete_checkpoint()

@@ -13,6 +13,7 @@ from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import Receiver
 from streams_runtime.serdes import LONG, STRING
+from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.record_collector import RecordCollector, StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
@@ -158,6 +159,20 @@ def test_should_know_changelog_offsets_when_they_are_acknowledged(
     assert one.acknowledged_offsets() == {}
     producer.commit()
     assert one.acknowledged_offsets() == {CHANGELOG: 3}
+
+
+def test_should_tell_what_a_window_store_needs_the_offsets_of_acknowledged_changes(log: WatchedLog) -> None:
+    producer, needed = StreamsProducer(log), NeededChanges(1_000)
+    one = RecordCollector(TASK, producer, {"counts": CHANGELOG}, {CHANGELOG: needed})
+    earlier_owner = log.producer(None)
+    for _ in range(5):
+        earlier_owner.send(CHANGELOG, b"k", b"0", 4)
+    earlier_owner.flush()
+    one.log_change("counts", b"k", b"1", 5)
+    one.send_rows()
+    producer.flush()
+    assert one.acknowledged_offsets() == {CHANGELOG: 6}
+    assert needed.needed_from == 5
 
 
 def test_should_not_tell_offsets_that_an_earlier_task_of_the_thread_wrote(log: WatchedLog) -> None:
