@@ -217,8 +217,10 @@ class RecordCollector:
         """Raise the producer's error if the changelog does not take this change. Raises as a sink does."""
         partition = self._changelogs[store]
         limits = self._producer.limits_of(partition)
-        with _translated("sending a record to %s", partition):
+        try:
             limits.checked(partition, key, value, timestamp_ms if timestamp_ms > 0 else 0, ())
+        except LogError as error:
+            raise _translated(error, f"sending a record to {partition}") from error
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Send a store's change to its changelog. `check_change` has accepted the change. Raises as a sink does."""
@@ -370,8 +372,10 @@ class StreamsProducer:
         Raises as `send` does.
         """
         if self.producer is None:
-            with _translated("opening the producer"):
+            try:
                 self.producer = self.log.producer(self.transactional_id)
+            except LogError as error:
+                raise _translated(error, "opening the producer") from error
             self.producer.guard(list(self._write_claims.values()))
         return self.producer
 
@@ -401,8 +405,10 @@ class StreamsProducer:
         """Raises TaskMigrated, LogTimeout, or StreamsRuntimeError with the log's error as its cause."""
         if not self._ready:
             self._begin()
-        with _translated("sending a record to %s", partition):
+        try:
             self.producer.send(partition, key, value, timestamp_ms, headers)  # type: ignore[union-attr]
+        except LogError as error:
+            raise _translated(error, f"sending a record to {partition}") from error
 
     def send_columns(
         self,
@@ -414,27 +420,35 @@ class StreamsProducer:
         """Send one record for each row of the columns. Raises as `send` does, and then sends no record."""
         if not self._ready:
             self._begin()
-        with _translated("sending records to %s", partition):
+        try:
             self.producer.send_columns(partition, keys, values, timestamps_ms)  # type: ignore[union-attr]
+        except LogError as error:
+            raise _translated(error, f"sending records to {partition}") from error
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises as `send` does."""
-        with _translated("asking for the limits of %s", partition):
+        try:
             return self.initialize().limits_of(partition)
+        except LogError as error:
+            raise _translated(error, f"asking for the limits of {partition}") from error
 
     def send_now(self) -> None:
         """Have the sent records written without waiting for `linger.ms`. Raises as `send` does."""
         if self.producer is None:
             return
-        with _translated("writing what was sent"):
+        try:
             self.producer.send_now()
+        except LogError as error:
+            raise _translated(error, "writing what was sent") from error
 
     def flush(self) -> None:
         """Wait until all sent records are written. Raises as `send` does."""
         if self.producer is None:
             return
-        with _translated("flushing"):
+        try:
             self.producer.flush()
+        except LogError as error:
+            raise _translated(error, "flushing") from error
 
     def commit(self, offsets: OffsetsToCommit = ()) -> None:
         """Under exactly-once, end the transaction with these offsets in it. Under at-least-once, write the pending
@@ -452,8 +466,10 @@ class StreamsProducer:
         if not offsets or has_nothing_to_write:
             self.flush()
             return
-        with _translated("committing offsets"):
+        try:
             self.initialize().commit_offsets(offsets)
+        except LogError as error:
+            raise _translated(error, "committing offsets") from error
 
     def abort(self) -> None:
         """Abort the transaction in flight, if there is one. Never raises, because dirty closes call it.
@@ -505,8 +521,10 @@ class StreamsProducer:
     def _begin(self) -> None:
         producer = self.initialize()
         if self.transactional_id is not None:
-            with _translated("beginning a transaction"):
+            try:
                 producer.begin_transaction()
+            except LogError as error:
+                raise _translated(error, "beginning a transaction") from error
             self.transaction_in_flight = True
         self._ready = True
 
@@ -515,21 +533,20 @@ class StreamsProducer:
             if not any(moved for _, moved in offsets):
                 return
             self._begin()
-        with _translated("committing a transaction"):
+        try:
             self.initialize().commit_transaction(offsets)
+        except LogError as error:
+            raise _translated(error, "committing a transaction") from error
         self.transaction_in_flight = self._ready = False
 
 
-@contextmanager
-def _translated(doing: str, *values: object) -> Iterator[None]:
-    """Raise the runtime's error in place of an error of the log. `doing`, `values`: the action of the block, as a
-    format and its values.
+def _translated(error: LogError, doing: str) -> Exception:
+    """The runtime's error for this error of the log. `doing`: the action that failed.
+
+    Not a context manager, which would take a sixth of the time of a record with headers.
     """
-    try:
-        yield
-    except _FENCED as error:
-        raise TaskMigrated(f"the producer was fenced while {doing % values}: {error}") from error
-    except LogTimeout:
-        raise
-    except LogError as error:
-        raise StreamsRuntimeError(f"error while {doing % values}: {error}") from error
+    if isinstance(error, _FENCED):
+        return TaskMigrated(f"the producer was fenced while {doing}: {error}")
+    if isinstance(error, LogTimeout):
+        return error
+    return StreamsRuntimeError(f"error while {doing}: {error}")
