@@ -34,7 +34,7 @@ Rules:
 - A coordinator is given groups only while it serves: not before it listens, and not once it stops. Its row says so.
 - Only a coordinator with a row takes groups, and only its owner hands a group over. So what a coordinator knows of its
   own groups is true as long as it has its row, whatever other coordinators do.
-- An SQLite file has one coordinator, whose lease never expires (`coordinator_api/store/file_lease.py`).
+- An SQLite file has one coordinator, whose lease never expires (`coordinator_api/store/opening.py`).
 
     decisions          what is to be done, and where a group is. Pure, like the next two
     spreading          which coordinator takes which free group, and what moves for balance

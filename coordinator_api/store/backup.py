@@ -2,13 +2,12 @@
 
 A backup is one read transaction, so it has the database as it was at one moment. It takes no lock that a writer waits
 for. A restore is one write transaction, and no coordinator may run: killed at any time, it leaves the database empty.
-Rows of an older schema lack columns, which become NULL or their default.
 
 Which coordinator owned a group is no part of a backup: a restored group is free.
 
-A log that is damaged is backed up and restored as it is, and named: the coordinator does not lead that group, and the
-others are not lost with it. A record that the database cannot read as a text stands there with what can be read of it,
-and a checksum that does not fit.
+A log that is damaged is backed up and restored as it is, and reported: the coordinator does not lead that group, and
+the other groups are not lost with it. A record that the database cannot read as a text is stored with the part of it
+that can be read, and a checksum that does not fit.
 """
 
 from __future__ import annotations
@@ -23,22 +22,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    LargeBinary,
-    RowMapping,
-    Select,
-    Table,
-    func,
-    insert,
-    inspect,
-    select,
-    text,
-    true,
-    tuple_,
-    update,
-)
+from sqlalchemy import Column, LargeBinary, RowMapping, Select, Table, func, insert, select, text, true, tuple_, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -48,31 +32,29 @@ from coordinator_api.group.recovered import LogDoesNotReplay, log_after_a_loss
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header
-from coordinator_api.store.database_file import note_set_up
-from coordinator_api.store.engine import is_damage, parse_url, reason, sqlite_file
-from coordinator_api.store.errors import DamagedLog, StoreError, StoreInUse
+from coordinator_api.store.engine import at_one_moment, parse_url, sqlite_file
+from coordinator_api.store.errors import DamagedLog, StoreError, StoreInUse, reason
 from coordinator_api.store.lease_store import renewing, rows_of
-from coordinator_api.store.log_rows import read_log
-from coordinator_api.store.opening import create_for_owner_alone, exclusive_engine
-from coordinator_api.store.reading_beside import read_only_engine
+from coordinator_api.store.opening import create_for_owner_alone, exclusive_engine, note_set_up
+from coordinator_api.store.recordings import read_only_engine
+from coordinator_api.store.schema import group_records, groups, rebalances, tokens
 from coordinator_api.store.stored_logs import (
     NUMBERS_OF_A_LOG,
     StoredLog,
     StoredRecord,
     checked_log,
     checksum,
-    first_number,
+    read_log,
 )
-from coordinator_api.store.tables import group_records, groups, rebalances, tokens
 
-TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
-"""In the order of a backup. Other tables are no state of anybody."""
+_TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
+"""In the order of a backup. Other tables have no state of groups or callers."""
 
 _OF_OWNERS = frozenset({groups.c.owner, groups.c.epoch, groups.c.members})
-"""What coordinators tell each other about a group."""
+"""Columns by which coordinators share groups among themselves."""
 
 _COLUMNS: Mapping[str, Sequence[Column[Any]]] = {
-    name: [column for column in table.c if column not in _OF_OWNERS] for name, table in TABLES.items()
+    name: [column for column in table.c if column not in _OF_OWNERS] for name, table in _TABLES.items()
 }
 _BINARY = {
     name: frozenset(column.name for column in columns if isinstance(column.type, LargeBinary))
@@ -88,7 +70,7 @@ _COUNT_BYTES = text(
 )
 
 Progress = Callable[[int, int], None]
-"""Is told how many rows are done, and of how many."""
+"""Called with the number of rows that are done, and of all rows."""
 
 RowOfTable = tuple[str, dict[str, Any]]
 
@@ -123,11 +105,10 @@ async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Pr
     engine = read_only_engine(settings.database_url)
     try:
         async with _one_moment(engine, called) as connection:
-            columns = await connection.run_sync(_stored_columns, called)
-            header = await _header(connection, columns)
+            header = await _header(connection, called)
             done = _Counted(progress, header.counts)
             with BackupWriter(file, header) as writer:
-                damaged = await _write_tables(connection, columns, writer, done)
+                damaged = await _write_tables(connection, writer, done)
                 return BackupDone(header, writer.finish(), damaged)
     except (SQLAlchemyError, OSError) as error:
         raise InputError(f"cannot be read: {reason(error)}", called) from None
@@ -148,32 +129,15 @@ def _check_place(settings: Settings, file: Path, replace: bool) -> None:
 async def _one_moment(engine: AsyncEngine, called: str) -> AsyncIterator[AsyncConnection]:
     """A transaction that reads everything as it is when it reads first. Raises InputError."""
     try:
-        connection = await engine.connect()
+        connection = await at_one_moment(engine).connect()
     except Exception as error:  # the driver's own, which nobody wraps while there is no connection
         raise InputError(f"cannot be opened: {reason(error)}", called) from None
     try:
         if engine.dialect.name == "sqlite":
             await connection.exec_driver_sql("BEGIN")  # its driver begins none for a SELECT
-        else:
-            await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         yield connection
     finally:
         await connection.close()
-
-
-def _stored_columns(connection: Connection, called: str) -> Mapping[str, list[Column[Any]]]:
-    """The columns of each table that the database has; an older schema lacks some. Raises InputError."""
-    found = schema.version_of(connection)
-    if found is None:
-        raise InputError("is not a coordinator's database: it has no schema version", called)
-    _refuse_unknown(found, called)
-    inspector = inspect(connection)
-    stored = set(inspector.get_table_names())
-    columns = {}
-    for name, of_backup in _COLUMNS.items():
-        there = {column["name"] for column in inspector.get_columns(name)} if name in stored else set()
-        columns[name] = [column for column in of_backup if column.name in there]
-    return columns
 
 
 def _refuse_unknown(found: str, where: str) -> None:
@@ -182,13 +146,13 @@ def _refuse_unknown(found: str, where: str) -> None:
         raise InputError(unknown, where)
 
 
-async def _header(connection: AsyncConnection, columns: Mapping[str, Sequence[Column[Any]]]) -> Header:
+async def _header(connection: AsyncConnection, called: str) -> Header:
+    """Raises InputError for a database of another schema."""
     found = await connection.run_sync(schema.version_of)
-    assert found is not None, "its columns have been read"
-    counts = {
-        name: (await connection.execute(_count_of(TABLES[name]))).scalar_one() if of_it else 0
-        for name, of_it in columns.items()
-    }
+    if found is None:
+        raise InputError("is not a coordinator's database: it has no schema version", called)
+    _refuse_unknown(found, called)
+    counts = {name: (await connection.execute(_count_of(table))).scalar_one() for name, table in _TABLES.items()}
     return Header(version("assignor"), found, int(time.time() * 1000), connection.dialect.name, counts)
 
 
@@ -196,51 +160,33 @@ def _count_of(table: Table) -> Select[int]:
     counted = select(func.count()).select_from(table)
     if table is not group_records:
         return counted
-    # what is left of an earlier log, because it could not be deleted, is no part of the group
+    # records of an earlier log that could not be deleted are no part of the group
     before_present = groups.c.sequence // NUMBERS_OF_A_LOG * NUMBERS_OF_A_LOG
     of_group = (groups.c.group_id == group_records.c.group_id) & (group_records.c.sequence > before_present)
     return counted.join(groups, of_group)
 
 
-async def _write_tables(
-    connection: AsyncConnection, columns: Mapping[str, Sequence[Column[Any]]], writer: BackupWriter, done: _Counted
-) -> Mapping[str, str]:
-    """What is wrong with which log."""
-    sequences: dict[str, int] = {}
-    async for row in _rows(connection, groups, columns["groups"]):
-        sequences[row["group_id"]] = row["sequence"]
+async def _write_tables(connection: AsyncConnection, writer: BackupWriter, done: _Counted) -> Mapping[str, str]:
+    """Returns the damage of each damaged log, by group."""
+    group_ids = []
+    async for row in _rows(connection, groups):
+        group_ids.append(row["group_id"])
         writer.add("groups", row)
-        done.one_more()
+        done.more(1)
     damaged = {}
-    for group_id, sequence in sequences.items():
-        log = await _log_of(connection, columns["group_records"], group_id, sequence)
-        problem = _damage(group_id, sequence, log)
+    for group_id in group_ids:
+        log = await read_log(connection, group_id)
+        problem = _damage(log)
         if problem is not None:
             damaged[group_id] = problem
-        for record in log:
-            writer.add("group_records", record)
-            done.one_more()
+        for record in log.records:
+            writer.add("group_records", _row_of(group_id, record))
+            done.more(1)
     for table in (rebalances, tokens):
-        async for row in _rows(connection, table, columns[table.name]):
+        async for row in _rows(connection, table):
             writer.add(table.name, row)
-            done.one_more()
+            done.more(1)
     return damaged
-
-
-async def _log_of(
-    connection: AsyncConnection, columns: Sequence[Column[Any]], group_id: str, sequence: int
-) -> list[dict[str, Any]]:
-    """Its rows; of what the database cannot read, as much as can be."""
-    present = (group_records.c.group_id == group_id) & (group_records.c.sequence >= first_number(sequence))
-    try:
-        async with connection.begin_nested():
-            found = await connection.execute(select(*columns).where(present).order_by(group_records.c.sequence))
-            return [dict(row) for row in found.mappings()]
-    except SQLAlchemyError as error:
-        if not is_damage(error) or len(columns) < len(group_records.c):
-            raise
-    stored = await read_log(connection, group_id)
-    return [_row_of(group_id, record) for record in stored.records]
 
 
 def _row_of(group_id: str, record: StoredRecord) -> dict[str, Any]:
@@ -248,20 +194,16 @@ def _row_of(group_id: str, record: StoredRecord) -> dict[str, Any]:
     if body is None:
         body = (record.raw or b"").decode("utf-8", "replace")
         fits = checksum(group_id, record.sequence, body) ^ 1  # it must not be taken for what was written
-    row = (group_id, record.sequence, body, fits, bool(record.ends_commit))
-    return dict(zip(("group_id", "sequence", "body", "checksum", "ends_commit"), row, strict=True))
+    values = (group_id, record.sequence, body, fits, bool(record.ends_commit))
+    return dict(zip(group_records.c.keys(), values, strict=True))
 
 
-async def _rows(
-    connection: AsyncConnection, table: Table, columns: Sequence[Column[Any]]
-) -> AsyncIterator[dict[str, Any]]:
+async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict[str, Any]]:
     """In the order of the primary key, page by page."""
-    if not columns:
-        return
     place = tuple(table.primary_key.columns)
     page: Sequence[RowMapping] = ()
     while True:
-        query = select(*columns).order_by(*place).limit(_PAGE)
+        query = select(*_COLUMNS[table.name]).order_by(*place).limit(_PAGE)
         if page:
             query = query.where(tuple_(*place) > tuple(page[-1][column.name] for column in place))
         page = (await connection.execute(query)).mappings().all()
@@ -353,9 +295,9 @@ class _Restoring:
                 await self._take_log(str(group_id), [row for _, row in found])
             else:
                 for page in _pages(row for _, row in found):
-                    await self._take_page(TABLES[name], page)
+                    await self._take_page(_TABLES[name], page)
         for group_id, sequence in self._sequences.items():
-            self._note_damage(group_id, _damage(group_id, sequence, []))
+            self._note_damage(group_id, _damage(StoredLog(group_id, sequence, ())))
 
     async def _take_page(self, table: Table, page: Sequence[dict[str, Any]]) -> None:
         if table is groups:
@@ -365,7 +307,8 @@ class _Restoring:
 
     async def _take_log(self, group_id: str, log: list[dict[str, Any]]) -> None:
         sequence = self._sequences.pop(group_id, 0)
-        problem = _damage(group_id, sequence, log)
+        records = tuple(StoredRecord(row["sequence"], row["body"], row["checksum"]) for row in log)
+        problem = _damage(StoredLog(group_id, sequence, records))
         written = log
         if problem is None and not self.keep_members:
             try:
@@ -388,23 +331,16 @@ class _Restoring:
 def _rows_of_log(group_id: str, sequence: int, log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The log that the group gets after a loss. Its numbers go on, as after a compaction."""
     bodies = log_after_a_loss([row["body"] for row in log])
+    last = sequence + len(bodies)
     return [
-        {
-            "group_id": group_id,
-            "sequence": number,
-            "body": body,
-            "checksum": checksum(group_id, number, body),
-            "ends_commit": number == sequence + len(bodies),
-        }
+        _row_of(group_id, StoredRecord(number, body, checksum(group_id, number, body), number == last))
         for number, body in enumerate(bodies, start=sequence + 1)
     ]
 
 
-def _damage(group_id: str, sequence: int, log: Sequence[Mapping[str, Any]]) -> str | None:
-    """What is wrong with the rows of a log; None for nothing. `sequence`: of the group."""
+def _damage(log: StoredLog) -> str | None:
     try:
-        rows = (StoredRecord(row["sequence"], row["body"], row.get("checksum")) for row in log)
-        checked_log(StoredLog(group_id, sequence, tuple(rows)))
+        checked_log(log)
     except DamagedLog as damaged:
         return str(damaged)
     return None
@@ -423,15 +359,12 @@ def _pages(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 class _Counted:
-    """Tells how far it is."""
+    """Reports the progress."""
 
     def __init__(self, progress: Progress, counts: Mapping[str, int]) -> None:
         self._progress = progress
         self._total = sum(counts.values())
         self._done = 0
-
-    def one_more(self) -> None:
-        self.more(1)
 
     def more(self, count: int) -> None:
         self._done += count

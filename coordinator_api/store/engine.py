@@ -1,68 +1,53 @@
-"""The connection to the database: SQLite in WAL mode by default, PostgreSQL with the same code.
+"""Connections to the database: an SQLite file, or PostgreSQL on one host or several, by the same code.
 
-What the coordinator has answered must be durable, so SQLite syncs every commit (`synchronous=FULL`) unless a setting
-says otherwise.
+    postgresql://user@h1:5432,h2:5433/db?target_session_attrs=read-write      as libpq has it
+
+Rules for PostgreSQL:
+- A database that does not answer any more is a broken connection: nobody waits for its answer to a rollback.
+- A connection that the database has closed is not used again, so callers do not notice a restart of the database. The
+  driver knows which connections are closed; a query before each use would take longer than a write.
+- The database ends a transaction that its client does not continue, so no lock outlives its coordinator.
+- A host that does not answer takes its share of the time to connect, not all of it. A primary that stands still would
+  otherwise keep everybody from the one that has taken its place.
+- The host that accepted the last connection is asked first. Differs from libpq, which begins with the first host every
+  time.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
+import re
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Connection, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SAWarning
+from sqlalchemy import URL, event, make_url
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import ArgumentError, DisconnectionError, SAWarning
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from assignor.reading.sources import shown
 from coordinator_api.settings import Settings
-from coordinator_api.store import postgresql
-from coordinator_api.store.errors import (
-    DamagedDatabase,
-    DatabaseOutOfReach,
-    DiskFull,
-    ReadOnlyDatabase,
-    StoreBusy,
-    StoreError,
-    UnusableDatabase,
-)
-from coordinator_api.store.hosts import apart, as_written, asyncpg_in_turn
+from coordinator_api.store import sqlite
+from coordinator_api.store.errors import DatabaseOutOfReach, StoreError, UnusableDatabase, reason
 from coordinator_api.store.lease_rows import lease_times
 
-_TAKES_WRITE_LOCK = "takes_write_lock"
-"""An execution option, for the event that begins a transaction."""
+POOL_SIZE = 10
+"""How many groups a coordinator writes at one time. PostgreSQL takes 100 connections by default."""
 
-_MAGIC = b"SQLite format 3\0"
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-_KINDS_OF_POSTGRESQL: Mapping[str, type[StoreError]] = {
-    "XX001": DamagedDatabase,  # data_corrupted
-    "XX002": DamagedDatabase,  # index_corrupted
-    "53100": DiskFull,
-    "25006": ReadOnlyDatabase,
-    "53300": DatabaseOutOfReach,  # too_many_connections
-    "57P01": DatabaseOutOfReach,  # admin_shutdown
-    "57P02": DatabaseOutOfReach,  # crash_shutdown
-    "57P03": DatabaseOutOfReach,  # cannot_connect_now
-}
-"""By SQLSTATE."""
+_DEFAULT_PORT = 5432
+_FIRST_BYTES_OF_SQLITE = b"SQLite format 3\0"
 
-_NOT_TEXT = "Could not decode to UTF-8"
+# --- URLs
 
-_KINDS: Mapping[int, type[StoreError]] = {
-    sqlite3.SQLITE_BUSY: StoreBusy,  # for longer than `sqlite.busy.timeout.ms`
-    sqlite3.SQLITE_FULL: DiskFull,
-    sqlite3.SQLITE_READONLY: ReadOnlyDatabase,
-    sqlite3.SQLITE_CORRUPT: DamagedDatabase,
-    sqlite3.SQLITE_NOTADB: DamagedDatabase,
-}
-"""By SQLite's primary result code."""
-
-Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
-"""Begins a transaction, and commits it when it is left without an error."""
+_WITH_HOSTS = re.compile(
+    r"(?P<before>postgres(?:ql)?(?:\+\w+)?://(?:[^:/]*(?::[^@]*)?@)?)(?P<hosts>[^/?]*)(?P<after>.*)"
+)
+_HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>[^:]*))?")
+_PLACE = "\0"
 
 
 def parse_url(text: str) -> URL:
@@ -70,7 +55,7 @@ def parse_url(text: str) -> URL:
 
     Raises UnusableDatabase.
     """
-    text, hosts = apart(text)
+    text, hosts = _hosts_apart(text)
     try:
         url = make_url(text).update_query_dict(hosts)
     except (ArgumentError, ValueError):
@@ -85,6 +70,43 @@ def parse_url(text: str) -> URL:
     return url.set(drivername=_DRIVERS[backend])
 
 
+def _hosts_apart(text: str) -> tuple[str, dict[str, str]]:
+    """A URL without its list of hosts, and the list as parameters, for SQLAlchemy. A URL of one host is not changed.
+
+    Raises UnusableDatabase.
+    """
+    url = _WITH_HOSTS.fullmatch(text)
+    if url is None or "," not in url["hosts"]:
+        return text, {}
+    found = [_host_and_port(number, each) for number, each in enumerate(url["hosts"].split(","), start=1)]
+    hosts = {"host": ",".join(host for host, _ in found), "port": ",".join(str(port) for _, port in found)}
+    return url["before"] + url["after"], hosts
+
+
+def _host_and_port(number: int, text: str) -> tuple[str, int]:
+    """Errors have the host's number in the list: a text that looks like a host may be half of a password."""
+    host = _HOST.fullmatch(text)
+    name = host and (host["ipv6"] or host["name"])
+    if host is None or not name:
+        problem = "is none: expected name:port, 10.0.0.1:port or [::1]:port" if text else "is empty"
+        raise UnusableDatabase(f"database.url: host number {number} of its list {problem}")
+    port = host["port"] or str(_DEFAULT_PORT)
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise UnusableDatabase(f"database.url: host number {number} of its list has no port between 1 and 65535")
+    return name, int(port)
+
+
+def as_written(url: URL) -> str:
+    """With its password, and with the hosts where people write them."""
+    hosts, ports = url.query.get("host"), url.query.get("port")
+    if not isinstance(hosts, str) or not isinstance(ports, str) or "," not in hosts:
+        return url.render_as_string(hide_password=False)
+    both = zip(hosts.split(","), ports.split(","), strict=False)
+    listed = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in both)
+    rest = {name: value for name, value in url.query.items() if name not in ("host", "port")}
+    return url.set(query=rest, host=_PLACE).render_as_string(hide_password=False).replace(_PLACE, listed)
+
+
 def sqlite_file(url: URL) -> Path | None:
     """The file behind an SQLite URL; None for one in memory and for other databases."""
     if not url.drivername.startswith("sqlite") or url.database in (None, "", ":memory:"):
@@ -92,85 +114,11 @@ def sqlite_file(url: URL) -> Path | None:
     return Path(os.path.realpath(str(url.database)))
 
 
-def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
-    """Whose transactions read everything as it is when they read first, as those of SQLite do anyway."""
-    if engine.dialect.name == "sqlite":
-        return engine
-    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-
-
-def begin_writing(engine: AsyncEngine) -> Begin:
-    """Transactions that wait for SQLite's write lock when they begin, not at their first write."""
-    if engine.dialect.name == "sqlite":
-        return engine.execution_options(**{_TAKES_WRITE_LOCK: True}).begin
-
-    @asynccontextmanager
-    async def begin() -> AsyncIterator[AsyncConnection]:
-        async with connection_of(engine) as connection, connection.begin():
-            yield connection
-
-    return begin
-
-
-def create_engine(settings: Settings) -> AsyncEngine:
-    """For a command, and for a change of the schema. Connects when it is first used. Raises UnusableDatabase."""
-    return _engine(settings, postgresql.OF_COMMANDS)
-
-
-def create_service_engine(settings: Settings) -> AsyncEngine:
-    """As `create_engine`, for many callers that do not wait for long."""
-    patience = postgresql.of_service(settings.database_statement_timeout_ms, lease_times(settings.lease_timeout_ms))
-    limits = {"pool_size": postgresql.POOL_SIZE, "max_overflow": 0, "pool_timeout": patience.statement_s}
-    return _engine(settings, patience, limits)
-
-
-def create_lease_engine(settings: Settings) -> AsyncEngine:
-    """One connection, over which one statement goes after the other, each a transaction of its own."""
-    patience = postgresql.of_lease(settings.database_statement_timeout_ms, lease_times(settings.lease_timeout_ms))
-    limits = {"pool_size": 1, "max_overflow": 0, "pool_timeout": patience.statement_s, "isolation_level": "AUTOCOMMIT"}
-    return _engine(settings, patience, limits)
-
-
-def _engine(
-    settings: Settings, patience: postgresql.Deadlines, limits: Mapping[str, object] | None = None
-) -> AsyncEngine:
-    """`limits`: of the pool, on PostgreSQL."""
-    url = parse_url(settings.database_url)
-    file = sqlite_file(url)
-    if file is not None:
-        _check_file(file)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", SAWarning)  # a parameter of the URL that nobody knows
-            if url.get_backend_name() == "sqlite":
-                engine = create_async_engine(url)
-            else:
-                arguments = {**postgresql.connect_args(patience), "async_creator_fn": asyncpg_in_turn()}
-                engine = create_async_engine(url, connect_args=arguments, **(limits or {}))
-    except ModuleNotFoundError as error:
-        raise UnusableDatabase(f"database.url: {missing(error)}") from None
-    except (ArgumentError, SAWarning) as error:
-        raise UnusableDatabase(f"database.url: {str(error).partition(chr(10))[0].partition(';')[0]}") from None
-    if url.drivername.startswith("sqlite"):
-        _set_up_sqlite(engine, settings)
-    else:
-        postgresql.watch(engine, patience)
-    return engine
-
-
-@asynccontextmanager
-async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """Raises DatabaseOutOfReach when PostgreSQL lets nobody in, for which its driver has errors of any kind."""
-    async with AsyncExitStack() as stack:
-        try:
-            connection = await stack.enter_async_context(engine.connect())
-        except StoreError:
-            raise
-        except Exception as error:
-            if engine.dialect.name == "sqlite":
-                raise
-            raise out_of_reach(engine.url, error) from error
-        yield connection
+def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
+    """What is raised when the database at `url` cannot be opened, because of `error`."""
+    # SQLAlchemy itself hides only the password before the host, and of that only what is before its first @
+    text = as_written(url.set(drivername=url.get_backend_name()))
+    return DatabaseOutOfReach(f"database.url: {shown(text)} cannot be opened: {reason(error)}")
 
 
 def missing(error: ModuleNotFoundError) -> str:
@@ -178,7 +126,74 @@ def missing(error: ModuleNotFoundError) -> str:
     return f"needs the package {error.name}: pip install 'assignor[postgres]'"
 
 
-def _check_file(file: Path) -> None:
+# --- engines
+
+
+class _Deadlines(NamedTuple):
+    """Seconds. `connect_s`: to connect. `statement_s`: to answer a statement. `idle_s`: how long a transaction may
+    stand still between two statements; None for as long as it likes.
+    """
+
+    connect_s: float
+    statement_s: float
+    idle_s: float | None = None
+
+
+def create_engine(settings: Settings) -> AsyncEngine:
+    """For a command, and for a change of the schema. Connects when it is first used. Raises UnusableDatabase."""
+    # the driver would wait a minute for a server that is no PostgreSQL, and for ever for one that does not answer
+    return _engine(settings, _Deadlines(10, 30))
+
+
+def create_service_engine(settings: Settings) -> AsyncEngine:
+    """For reads and writes of groups, of many callers that do not wait for long.
+
+    A transaction that stands still for as long as its coordinator may answer without a renewal is ended before another
+    coordinator takes its group.
+    """
+    statement_s = settings.database_statement_timeout_ms / 1000
+    deadlines = _Deadlines(statement_s, statement_s, lease_times(settings.lease_timeout_ms).valid_ms / 1000)
+    return _engine(settings, deadlines, {"pool_size": POOL_SIZE, "max_overflow": 0, "pool_timeout": statement_s})
+
+
+def create_lease_engine(settings: Settings) -> AsyncEngine:
+    """One connection, over which one statement goes after the other, each a transaction of its own.
+
+    A poll that is not answered and the poll that takes its place both end before the lease expires. With later answers,
+    renewals one after the other would leave gaps in which nothing may be answered. To connect takes several round
+    trips, so it has the time of a statement of the service.
+    """
+    statement_s = lease_times(settings.lease_timeout_ms).valid_ms / 2000
+    deadlines = _Deadlines(settings.database_statement_timeout_ms / 1000, statement_s)
+    limits = {"pool_size": 1, "max_overflow": 0, "pool_timeout": statement_s, "isolation_level": "AUTOCOMMIT"}
+    return _engine(settings, deadlines, limits)
+
+
+def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, object] | None = None) -> AsyncEngine:
+    """`limits`: of the pool, on PostgreSQL."""
+    url = parse_url(settings.database_url)
+    file = sqlite_file(url)
+    if file is not None:
+        _check_usable(file)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SAWarning)  # a parameter of the URL that nobody knows
+            if url.get_backend_name() == "sqlite":
+                engine = create_async_engine(url)
+                sqlite.set_up(engine, settings)
+                return engine
+            timeouts = {"timeout": deadlines.connect_s, "command_timeout": deadlines.statement_s}
+            arguments = {**timeouts, "async_creator_fn": _asyncpg_in_turn()}
+            engine = create_async_engine(url, connect_args=arguments, **(limits or {}))
+    except ModuleNotFoundError as error:
+        raise UnusableDatabase(f"database.url: {missing(error)}") from None
+    except (ArgumentError, SAWarning) as error:
+        raise UnusableDatabase(f"database.url: {str(error).partition(chr(10))[0].partition(';')[0]}") from None
+    _set_up_postgresql(engine, deadlines)
+    return engine
+
+
+def _check_usable(file: Path) -> None:
     """What SQLite would say of each of these is that it is "unable to open database file"."""
     if not file.parent.is_dir():
         problem = f"the directory {file.parent} does not exist: create it, or name another file"
@@ -198,63 +213,113 @@ def _check_file(file: Path) -> None:
 def _begins_like_a_database(file: Path) -> bool:
     """An empty file becomes one."""
     with file.open("rb") as opened:
-        return opened.read(len(_MAGIC)) in (b"", _MAGIC)
+        return opened.read(len(_FIRST_BYTES_OF_SQLITE)) in (b"", _FIRST_BYTES_OF_SQLITE)
 
 
-def reason(error: Exception) -> str:
-    """The database's own message in one line, without SQLAlchemy's text around it."""
-    said = str(getattr(error, "orig", None) or error)
-    return " ".join(said.split()) or type(error).__name__
+def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
+    limits = {"statement_timeout": deadlines.statement_s, "idle_in_transaction_session_timeout": deadlines.idle_s}
+    # by statements: a pooler between here and the database refuses them as parameters of the connection
+    settings = "; ".join(f"SET {name} = {round(value * 1000)}" for name, value in limits.items() if value is not None)
+
+    def limit(connection: Any, _record: object) -> None:
+        connection.run_async(lambda driver: driver.execute(settings))
+
+    def refuse_closed(connection: Any, _record: object, _proxy: object) -> None:
+        if connection.driver_connection.is_closed():
+            raise DisconnectionError("the database closed the connection")
+
+    event.listen(engine.sync_engine, "connect", limit)
+    event.listen(engine.sync_engine, "checkout", refuse_closed)
+    event.listen(engine.sync_engine, "handle_error", _give_up_unanswered)
 
 
-def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
-    """What is raised when the database at `url` cannot be opened, because of `error`."""
-    # SQLAlchemy itself hides only the password before the host, and of that only what is before its first @
-    text = as_written(url.set(drivername=url.get_backend_name()))
-    return DatabaseOutOfReach(f"database.url: {shown(text)} cannot be opened: {reason(error)}")
+def _give_up_unanswered(context: ExceptionContext) -> None:
+    """Also every other connection that was made before: each of them would be waited for as long."""
+    connection = context.connection
+    if isinstance(context.original_exception, TimeoutError) and connection is not None and not connection.invalidated:
+        driver: Any = connection.connection.driver_connection
+        driver.terminate()
+        context.is_disconnect = True
 
 
-def kind_of(error: Exception) -> type[StoreError]:
-    """What the database's error means for whoever asked."""
-    if isinstance(error, ConnectionError | TimeoutError):
-        return DatabaseOutOfReach
-    if _NOT_TEXT in str(error):
-        return DamagedDatabase  # Python's own error, without a code of SQLite
-    cause = getattr(error, "orig", None)
-    sqlstate: str = getattr(cause, "sqlstate", None) or ""
-    if sqlstate in _KINDS_OF_POSTGRESQL:
-        return _KINDS_OF_POSTGRESQL[sqlstate]
-    if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return DatabaseOutOfReach
-    code: int = getattr(cause, "sqlite_errorcode", 0)
-    return _KINDS.get(code & 0xFF, StoreError)  # the higher bits say more about it
+class HostsInTurn:
+    """Connects to one of several hosts. SQLAlchemy calls it instead of `connect`, the driver's own function."""
+
+    def __init__(self, connect: Callable[..., Awaitable[Any]], goes_on_after: tuple[type[Exception], ...]) -> None:
+        self._connect = connect
+        self._goes_on_after = goes_on_after
+        self._first = 0
+
+    async def __call__(self, **given: Any) -> Any:
+        """Raises ConnectionError, which says what each host did, or what the driver raises for a single one."""
+        hosts, ports = given.get("host"), given.get("port")
+        # a caller that prefers a standby has to ask all hosts, which the driver does
+        prefers_standby = given.get("target_session_attrs") == "prefer-standby"
+        if not isinstance(hosts, list) or not isinstance(ports, list) or prefers_standby:
+            return await self._connect(**given)
+        if given.get("timeout") is not None:
+            given["timeout"] = given["timeout"] / len(hosts)
+        failures: list[str] = []
+        first = self._first  # another connection may find another host meanwhile
+        for step in range(len(hosts)):
+            place = (first + step) % len(hosts)
+            try:
+                connection = await self._connect(**{**given, "host": hosts[place], "port": ports[place]})
+            except self._goes_on_after as error:
+                failures.append(f"{hosts[place]}:{ports[place]}: {str(error) or 'it did not answer in time'}")
+            else:
+                self._first = place
+                return connection
+        raise ConnectionError("; ".join(failures))
 
 
-def is_damage(error: Exception) -> bool:
-    """Whether what is stored cannot be read, where this was asked for; the rest of the database may be well."""
-    return kind_of(error) is DamagedDatabase
+def _asyncpg_in_turn() -> HostsInTurn:
+    """Raises ModuleNotFoundError."""
+    import asyncpg  # type: ignore[import-untyped]
 
-
-def _set_up_sqlite(engine: AsyncEngine, settings: Settings) -> None:
-    pragmas = (
-        f"busy_timeout={settings.sqlite_busy_timeout_ms}",
-        "journal_mode=WAL",
-        f"synchronous={settings.sqlite_synchronous}",
-        "foreign_keys=ON",
+    goes_on_after = (
+        OSError,
+        asyncpg.CannotConnectNowError,  # it starts, it stops, or it is a standby that lets nobody in
+        asyncpg.PostgresConnectionError,
+        asyncpg.TargetServerAttributeNotMatched,
+        asyncpg.TooManyConnectionsError,
     )
+    return HostsInTurn(asyncpg.connect, goes_on_after)
 
-    def set_pragmas(connection: Any, _record: object) -> None:
-        # the driver begins no transaction before DDL, so a migration that is cut short would leave half of its tables;
-        # `begin` below does it instead
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        for pragma in pragmas:
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
 
-    def begin(connection: Connection) -> None:
-        takes_lock = connection.get_execution_options().get(_TAKES_WRITE_LOCK, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if takes_lock else "BEGIN")
+# --- connections and transactions
 
-    event.listen(engine.sync_engine, "connect", set_pragmas)
-    event.listen(engine.sync_engine, "begin", begin)
+
+@asynccontextmanager
+async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """Raises DatabaseOutOfReach when PostgreSQL lets nobody in, for which its driver has errors of any kind."""
+    async with AsyncExitStack() as stack:
+        try:
+            connection = await stack.enter_async_context(engine.connect())
+        except StoreError:
+            raise
+        except Exception as error:
+            if engine.dialect.name == "sqlite":
+                raise
+            raise out_of_reach(engine.url, error) from error
+        yield connection
+
+
+def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
+    """Its transactions read everything as it was at their first read. Those of SQLite always do."""
+    if engine.dialect.name == "sqlite":
+        return engine
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def begin_writing(engine: AsyncEngine) -> sqlite.Begin:
+    """Transactions that wait for SQLite's write lock when they begin, not at their first write."""
+    if engine.dialect.name == "sqlite":
+        return engine.execution_options(**{sqlite.TAKES_WRITE_LOCK: True}).begin
+
+    @asynccontextmanager
+    async def begin() -> AsyncIterator[AsyncConnection]:
+        async with connection_of(engine) as connection, connection.begin():
+            yield connection
+
+    return begin

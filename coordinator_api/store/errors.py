@@ -1,7 +1,9 @@
-"""What can go wrong with the store. SQLAlchemy's own errors never leave this package."""
+"""The errors of the store, and which of them a database's error means. SQLAlchemy's own never leave this package."""
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Mapping
 from typing import ClassVar
 
 from assignor.errors import AssignorFault, InputError, Unavailable
@@ -102,3 +104,50 @@ class DamagedLog(StoreError):
     @property
     def in_public(self) -> str:
         return str(self)
+
+
+_KIND_BY_SQLSTATE: Mapping[str, type[StoreError]] = {
+    "XX001": DamagedDatabase,  # data_corrupted
+    "XX002": DamagedDatabase,  # index_corrupted
+    "53100": DiskFull,
+    "25006": ReadOnlyDatabase,
+    "53300": DatabaseOutOfReach,  # too_many_connections
+    "57P01": DatabaseOutOfReach,  # admin_shutdown
+    "57P02": DatabaseOutOfReach,  # crash_shutdown
+    "57P03": DatabaseOutOfReach,  # cannot_connect_now
+}
+_KIND_BY_SQLITE_CODE: Mapping[int, type[StoreError]] = {
+    sqlite3.SQLITE_BUSY: StoreBusy,  # for longer than `sqlite.busy.timeout.ms`
+    sqlite3.SQLITE_FULL: DiskFull,
+    sqlite3.SQLITE_READONLY: ReadOnlyDatabase,
+    sqlite3.SQLITE_CORRUPT: DamagedDatabase,
+    sqlite3.SQLITE_NOTADB: DamagedDatabase,
+}
+_NOT_TEXT = "Could not decode to UTF-8"
+
+
+def kind_of(error: Exception) -> type[StoreError]:
+    """The class of StoreError that an error of the database, of its driver or of SQLAlchemy means."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return DatabaseOutOfReach
+    if _NOT_TEXT in str(error):
+        return DamagedDatabase  # Python's own error, without a code of SQLite
+    cause = getattr(error, "orig", error)
+    sqlstate: str = getattr(cause, "sqlstate", None) or ""
+    if sqlstate in _KIND_BY_SQLSTATE:
+        return _KIND_BY_SQLSTATE[sqlstate]
+    if getattr(error, "connection_invalidated", False):
+        return DatabaseOutOfReach
+    code: int = getattr(cause, "sqlite_errorcode", 0)
+    return _KIND_BY_SQLITE_CODE.get(code & 0xFF, StoreError)  # SQLite's primary result code is in the lowest byte
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the rows that were asked for cannot be read. Other rows of the database may be readable."""
+    return kind_of(error) is DamagedDatabase
+
+
+def reason(error: Exception) -> str:
+    """The database's own message in one line, without SQLAlchemy's text around it."""
+    message = str(getattr(error, "orig", None) or error)
+    return " ".join(message.split()) or type(error).__name__

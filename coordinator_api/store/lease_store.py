@@ -1,13 +1,13 @@
-"""Leases as rows of PostgreSQL. `LeaseStore` says what each call does.
+"""Leases as rows of PostgreSQL, and the lease of an SQLite file. `LeaseStore` says what each call does.
 
-Each statement is a transaction of its own, over a connection that nothing else uses: no renewal waits for writes of
-groups. A statement that is not answered in time is an error, and its connection is given up.
+On PostgreSQL each statement is a transaction of its own, over a connection that nothing else uses, so no renewal waits
+for writes of groups. A statement that is not answered in time is an error, and its connection is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -15,10 +15,17 @@ from sqlalchemy import ColumnElement, Exists, UpdateBase, delete, exists, insert
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.store.engine import connection_of, kind_of, reason
-from coordinator_api.store.errors import UnusableDatabase
-from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseStore, LeaseView, lease_times
-from coordinator_api.store.tables import coordinators, groups
+from coordinator_api.store.engine import connection_of
+from coordinator_api.store.errors import UnusableDatabase, kind_of, reason
+from coordinator_api.store.lease_rows import (
+    NEVER_EXPIRES,
+    CoordinatorRow,
+    GroupOwner,
+    LeaseStore,
+    LeaseView,
+    lease_times,
+)
+from coordinator_api.store.schema import coordinators, groups
 
 _POLL = text(
     "WITH renewed AS ("
@@ -37,10 +44,10 @@ _POLL = text(
     "SELECT group_id, owner, epoch, NULL, NULL, members, NULL FROM groups "
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
-"""The own row, with a digest of all groups; the other coordinators; and the groups, which alone have members, unless
-they are as `known`. A poll comes several times a second, and they change seldom.
+"""The row of this coordinator, with a digest of all groups; the rows of the others; and all groups, unless their digest
+is `known`: polls come several times a second, and groups change seldom. Only the rows of groups have `members`.
 
-Other parts of a statement do not see what one part of it changes, so the own row comes from that part.
+The other parts of a statement do not see what one part changes, so the row of this coordinator comes from that part.
 """
 
 
@@ -172,3 +179,34 @@ def _renewed(before: Mapping[str, Renewals], now: Mapping[str, Renewals]) -> Ren
 def _has_row(coordinator_id: str | ColumnElement[str | None]) -> Exists:
     rows = coordinators.alias()
     return exists().where(rows.c.coordinator_id == coordinator_id)
+
+
+class FileLeaseStore(LeaseStore):
+    """Of an SQLite file, which only the holder of its lock uses (`opening.file_lease`): it owns every group, in the
+    epoch 0 in which all groups of a file are stored. `group_ids`: of all groups in the file.
+    """
+
+    times = NEVER_EXPIRES
+
+    def __init__(self, group_ids: Callable[[], Awaitable[list[str]]]) -> None:
+        self._group_ids = group_ids
+        self._rows: dict[str, CoordinatorRow] = {}
+
+    async def enter(self, coordinator_id: str, url: str, release: str) -> None:
+        self._rows = {coordinator_id: CoordinatorRow(coordinator_id, url, 0, release)}
+
+    async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
+        ids = await self._group_ids()
+        return LeaseView(self._rows, {group_id: GroupOwner(group_id, coordinator_id, 0) for group_id in ids})
+
+    async def end(self, coordinator_id: str, renewals: int) -> bool:
+        return coordinator_id not in self._rows
+
+    async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
+        return epoch
+
+    async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
+        return False
+
+    async def leave(self, coordinator_id: str) -> None:
+        self._rows = {}

@@ -1,46 +1,56 @@
-"""Open the store: take its lease, bring its schema up to date, hand out the repository.
+"""Opens the store: takes the lease of an SQLite file, brings the schema up to date, makes the repository.
 
-`open_store` is the one door of this package for the coordinator; `migrate` is for the command `assignor migrate`.
+`open_store` is for the coordinator, `migrate` for the command `assignor migrate`.
+
+An SQLite file has one process at a time. The lease is a lock on a file beside the database. The operating system drops
+the lock when its process ends, so another process can use the database at once after `kill -9`.
+
+SQLite takes an empty file for a new database. So a coordinator also notes in the lock file that the database was set
+up, and a database that had groups in it is never taken for a new one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import zlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from assignor.access.private_files import create_private_file
+from assignor.access.private_files import create_private_file, open_lock
+from assignor.operating_system import advice_of
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
-from coordinator_api.store.database_file import check_what_was_left, emptied, note_set_up, was_set_up
 from coordinator_api.store.engine import (
-    Begin,
     begin_writing,
+    connection_of,
     create_engine,
     create_lease_engine,
     create_service_engine,
     out_of_reach,
-    parse_url,
     sqlite_file,
 )
-from coordinator_api.store.errors import NoTables, StoreInUse
-from coordinator_api.store.file_lease import FileLeaseStore, file_lease
+from coordinator_api.store.errors import StoreInUse, UnusableDatabase
 from coordinator_api.store.lease_rows import LeaseStore
-from coordinator_api.store.lease_store import SqlLeaseStore
+from coordinator_api.store.lease_store import FileLeaseStore, SqlLeaseStore
 from coordinator_api.store.repository import Repository
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.sqlite import Begin, bytes_by_header, log_damage, stat_of, write_ahead_log_of
 from coordinator_api.store.token_store import TokenStore
 
-_MIGRATING = zlib.crc32(b"assignor coordinator migrates")
+PATIENCE_S = 60.0
+_POLL_S = 0.05
+_MIGRATION_LOCK = zlib.crc32(b"assignor coordinator migrates")
 """Key of the advisory lock on PostgreSQL."""
 
-PATIENCE_S = 60.0
-_LOOKS_EVERY_S = 0.05
+_SET_UP = "set up"
+_RESTORE = "Put it back, or restore a backup"
 
 
 class OpenStore(NamedTuple):
@@ -59,29 +69,19 @@ class OpenStore(NamedTuple):
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
     """Raises StoreError. On SQLite it holds the lease until it is left; StoreInUse while another process does."""
-    is_file = parse_url(settings.database_url).get_backend_name() == "sqlite"
-    async with _of_one_process(settings) if is_file else _of_several(settings) as opened:
-        yield opened
-
-
-@asynccontextmanager
-async def _of_one_process(settings: Settings) -> AsyncIterator[OpenStore]:
     async with exclusive_engine(settings) as (engine, begin):
         before, after = await _upgraded(engine, begin)
-        repository = SqlRepository(engine, settings.rebalances_retained_count)
-        async with repository.watched():
-            lease_store = FileLeaseStore(repository.group_ids)
-            yield OpenStore(repository, repository.tokens, lease_store, before, after)
-
-
-@asynccontextmanager
-async def _of_several(settings: Settings) -> AsyncIterator[OpenStore]:
-    before, after = await migrate(settings)
+        if engine.dialect.name == "sqlite":
+            repository = Repository(engine, settings.rebalances_retained_count)
+            async with repository.watched():
+                lease_store = FileLeaseStore(repository.group_ids)
+                yield OpenStore(repository, repository.tokens, lease_store, before, after)
+            return
     engine, for_leases = create_service_engine(settings), create_lease_engine(settings)
     try:
-        repository = SqlRepository(engine, settings.rebalances_retained_count)
-        lease_store = SqlLeaseStore(for_leases, settings.lease_timeout_ms, repository.owned_by)
-        yield OpenStore(repository, repository.tokens, lease_store, before, after)
+        repository = Repository(engine, settings.rebalances_retained_count)
+        sql_lease_store = SqlLeaseStore(for_leases, settings.lease_timeout_ms, repository.owned_by)
+        yield OpenStore(repository, repository.tokens, sql_lease_store, before, after)
     finally:
         await engine.dispose()
         await for_leases.dispose()
@@ -93,30 +93,49 @@ async def migrate(settings: Settings) -> tuple[str | None, str]:
         return await _upgraded(engine, begin)
 
 
-def create_for_owner_alone(engine: AsyncEngine) -> None:
-    """SQLite would create its file with the umask. The files that it makes beside a database have the database's mode.
-
-    Raises DatabaseOutOfReach.
-    """
-    file = sqlite_file(engine.url)
-    if file is not None:
-        try:
-            create_private_file(file)
-        except OSError as error:
-            raise out_of_reach(engine.url, error) from None
-
-
 @asynccontextmanager
 async def exclusive_engine(settings: Settings) -> AsyncIterator[tuple[AsyncEngine, Begin]]:
-    """For one who changes the schema, or fills an empty database. What begins transactions lets nobody else do that at
-    the same time. Raises StoreError.
+    """For a change of the schema, or to fill an empty database. While a transaction of the returned function is open,
+    no other process does either. An SQLite file is leased for the whole block. Raises StoreError.
     """
     engine = create_engine(settings)
+    file = sqlite_file(engine.url)
     try:
-        with file_lease(engine):
-            yield engine, begin_writing(engine) if engine.dialect.name == "sqlite" else _begin_to_migrate(engine)
+        if engine.dialect.name != "sqlite":
+            yield engine, _begin_to_migrate(engine)
+        elif file is None:
+            yield engine, begin_writing(engine)
+        else:
+            with file_lease(file):
+                yield engine, begin_writing(engine)
     finally:
         await engine.dispose()
+
+
+async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]:
+    """The schema version before and after."""
+    file = sqlite_file(engine.url)
+    try:
+        if file is not None:
+            _check_what_was_left(file)
+            create_for_owner_alone(engine)
+        async with connection_of(engine) as connection:
+            before = await connection.run_sync(schema.version_of)
+            is_usable = await connection.run_sync(schema.takes_this_release, before)
+        if before is None and file is not None and _was_set_up(file):
+            raise _emptied(file, "has no tables")
+        # most starts find the schema up to date, and on PostgreSQL wait for no other process then
+        after = before if is_usable else None
+        if after is None:
+            before, after = await schema.upgrade(engine, begin)
+        if file is not None:
+            note_set_up(file)
+    except (SQLAlchemyError, OSError) as error:
+        raise out_of_reach(engine.url, error) from None
+    return before, after
+
+
+# --- PostgreSQL
 
 
 def _begin_to_migrate(engine: AsyncEngine) -> Begin:
@@ -132,36 +151,121 @@ def _begin_to_migrate(engine: AsyncEngine) -> Begin:
 
 
 async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIENCE_S) -> None:
-    """On PostgreSQL one process at a time changes the schema, or fills an empty database: until its transaction ends.
+    """One process at a time changes the schema, or fills an empty database: until its transaction ends.
 
     Waits for `patience_s` while another process does; then raises StoreInUse.
     """
     loop = asyncio.get_running_loop()
     until_s = loop.time() + patience_s
     query = text("SELECT pg_try_advisory_xact_lock(:key)")
-    while not (await connection.execute(query, {"key": _MIGRATING})).scalar_one():
+    while not (await connection.execute(query, {"key": _MIGRATION_LOCK})).scalar_one():
         if loop.time() >= until_s:
             raise StoreInUse(
                 f"another process has been changing the schema of the database for {patience_s:.0f} s, or restores a "
                 "backup into it: wait until it has ended"
             )
-        await asyncio.sleep(_LOOKS_EVERY_S)
+        await asyncio.sleep(_POLL_S)
 
 
-async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]:
-    """The schema version before and after. A database that had groups in it is never taken for a new one."""
-    file = sqlite_file(engine.url)
-    if file is None:
-        usable = await schema.usable_as_it_is(engine)
-        return (usable, usable) if usable is not None else await schema.upgrade(engine, begin)
+# --- an SQLite file
+
+
+@contextmanager
+def file_lease(database: Path) -> Iterator[None]:
+    """Hold the lease of the database. Raises StoreInUse when another process holds it."""
+    path = _lock_file_of(database)
     try:
-        check_what_was_left(file)
-        create_for_owner_alone(engine)
-        had_tables = was_set_up(file)
-        versions = await schema.upgrade(engine, begin, has_tables=had_tables)
-        note_set_up(file)
-    except NoTables:
-        raise emptied(file, "has no tables") from None
+        handle = os.fdopen(open_lock(path, database), "r+", encoding="utf-8")
     except OSError as error:
-        raise out_of_reach(engine.url, error) from None
-    return versions
+        raise UnusableDatabase(
+            f"database.url: the lock file {path} beside the database cannot be opened: {error.strerror}: "
+            f"{advice_of(error) or 'name a file in another directory'}"
+        ) from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            holder = handle.readline().strip() or "unknown"
+            raise StoreInUse(
+                f"{database} is in use by another coordinator (process {holder}): "
+                "stop that one, or name another database"
+            ) from None
+        handle.seek(0)
+        _, _, notes = handle.read().partition("\n")
+        handle.seek(0)
+        handle.truncate()
+        handle.write(f"{os.getpid()}\n{notes}")
+        handle.flush()
+        yield
+
+
+def _lock_file_of(file: Path) -> Path:
+    """Its first line is the process id of the lease's holder; another line says that the database was set up."""
+    return file.with_name(f"{file.name}.lock")
+
+
+def note_set_up(file: Path) -> None:
+    """Note that a coordinator has its tables in the database. Raises OSError."""
+    if not _was_set_up(file):
+        with _lock_file_of(file).open("a", encoding="utf-8") as notes:
+            notes.write(f"\n{_SET_UP}\n")
+
+
+def _was_set_up(file: Path) -> bool:
+    """Raises OSError."""
+    lock_file = _lock_file_of(file)
+    return lock_file.exists() and _SET_UP in lock_file.read_text(encoding="utf-8").splitlines()
+
+
+def create_for_owner_alone(engine: AsyncEngine) -> None:
+    """SQLite would create its file with the umask. The files that it makes beside a database have the database's mode.
+
+    Raises DatabaseOutOfReach.
+    """
+    file = sqlite_file(engine.url)
+    if file is not None:
+        try:
+            create_private_file(file)
+        except OSError as error:
+            raise out_of_reach(engine.url, error) from None
+
+
+def _check_what_was_left(file: Path) -> None:
+    """Before SQLite opens the database: it would make a new one, or go back to older data, without a word.
+
+    Raises UnusableDatabase, OSError.
+    """
+    found, log = stat_of(file), write_ahead_log_of(file)
+    newest = stat_of(log)
+    has_newest_writes = newest is not None and newest.st_size > 0
+    if found is None or not found.st_size:
+        what = "is missing" if found is None else "is empty"
+        if has_newest_writes:
+            and_lock = f" and {_lock_file_of(file).name}" if _was_set_up(file) else ""
+            raise UnusableDatabase(
+                f"database.url: {file} {what}, and {log.name} beside it has writes that belong to it. {_RESTORE}; to "
+                f"begin with an empty database, delete {log.name}{and_lock}"
+            )
+        if _was_set_up(file):
+            raise _emptied(file, what)
+        return
+    if not has_newest_writes and found.st_size < bytes_by_header(file):
+        raise UnusableDatabase(
+            f"database.url: {file} was cut short: it has {found.st_size} bytes, and {bytes_by_header(file)} are "
+            "expected. Restore a backup"
+        )
+    problem = log_damage(log)
+    if problem is not None:
+        raise UnusableDatabase(
+            f"database.url: {log} has newest writes, and {problem}. Restore a backup; to go on with the writes before "
+            f"the damage, run: sqlite3 {file} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+        )
+
+
+def _emptied(file: Path, what: str) -> UnusableDatabase:
+    """`what`: the state in which a coordinator's database was found."""
+    return UnusableDatabase(
+        f"database.url: {file} {what}, but a coordinator has stored groups in it before. {_RESTORE}; to begin with an "
+        f"empty database, delete {_lock_file_of(file).name} beside it"
+    )

@@ -1,35 +1,85 @@
-"""The recorded rebalances in a coordinator's database, for the commands that read recordings.
+"""Reads a coordinator's database beside it, and the recorded rebalances in it for the commands that read recordings.
 
-Reading goes on beside a running coordinator and writes nothing: no migration, no lock, no new file. Each page is a
-short read transaction, so memory stays bounded, and no long transaction keeps SQLite from checkpointing its write-ahead
-log. A rebalance that the coordinator drops in the meantime (`rebalances.retained.count`) is left out.
+Such a reader writes nothing: no migration, no lock, no new file. Each page of recordings is a short read transaction,
+so memory stays bounded, and no long transaction keeps SQLite from checkpointing its write-ahead log. A rebalance that
+the coordinator drops in the meantime (`rebalances.retained.count`) is left out.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from asyncio import Runner
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple, TypeVar
+from urllib.parse import quote
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import URL, event, select, tuple_
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from assignor.errors import AssignorFault, InputError
 from assignor.reading.sources import RawLine, shown
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema
-from coordinator_api.store.engine import reason
-from coordinator_api.store.reading_beside import read_only_engine
+from coordinator_api.store.engine import missing, parse_url, sqlite_file
+from coordinator_api.store.errors import StoreError, reason
 from coordinator_api.store.repository import HELD
-from coordinator_api.store.tables import rebalances
+from coordinator_api.store.schema import rebalances
+from coordinator_api.store.sqlite import write_ahead_log_of
 
 PAGE = 32
 """How many stored documents are in memory at a time, packed; one has some kilobytes, a large one some megabytes."""
 
 Answer = TypeVar("Answer")
+
+
+def read_only_engine(name: str) -> AsyncEngine:
+    """Its connections cannot write. `name`: the path of an SQLite file, or a URL. Raises InputError when it names no
+    database.
+    """
+    try:
+        url = parse_url(name) if "://" in name else URL.create("sqlite+aiosqlite", database=name)
+        file = sqlite_file(url)
+        if url.drivername.startswith("sqlite"):
+            if file is None:
+                raise InputError("names no file: expected sqlite:///file", shown(name))
+            url = _read_only_url(file, name)
+        engine = create_async_engine(url)
+    except StoreError as error:
+        raise InputError(f"cannot be opened: {error}", shown(name)) from None
+    except ModuleNotFoundError as error:
+        raise InputError(missing(error), shown(name)) from None
+    if engine.dialect.name == "sqlite":
+        event.listen(engine.sync_engine, "connect", _refuse_to_write)
+    return engine
+
+
+def _read_only_url(file: Path, name: str) -> URL:
+    """No file is created, and none is left beside the database.
+
+    While SQLite reads a database in WAL mode, it keeps two files beside it, `-wal` and `-shm`. When there is a `-wal`
+    already, it belongs to a coordinator that is running or was killed; it stays. When there is none, SQLite would
+    create one, and a connection that is read-only could not remove it afterwards, so this one may write.
+    """
+    if not file.is_file():
+        raise InputError("cannot be opened: No such file", shown(name))
+    options = {"uri": "true", "mode": "ro", "timeout": "30"}
+    if not write_ahead_log_of(file).exists():
+        options["mode"] = "rw"
+        if not os.access(file.parent, os.W_OK):
+            # on a read-only disk nobody writes, and SQLite could not create the files
+            options |= {"mode": "ro", "immutable": "1"}
+    return URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query=options)
+
+
+def _refuse_to_write(connection: DBAPIConnection, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA query_only=ON")
+    cursor.close()
 
 
 class _Stored(NamedTuple):

@@ -1,17 +1,44 @@
-"""What the coordinator asks of a store: append to the logs of groups, read them, shorten them, and keep rebalances.
+"""The repository: appends to the logs of groups, reads them, shortens them, and keeps recorded rebalances.
 
-Only values go in and out; `sql_repository` is the implementation. A group is what its records replay to, so nothing
-else about it is stored. Every write names the sequence number that the writer expects the group to be at, and the epoch
-in which its coordinator owns the group: a second writer of the same group is refused, and the two never interleave.
+A group is what its records replay to, so nothing else about it is stored. Every write names the sequence number that
+the writer expects the group to be at, and the epoch in which its coordinator owns the group: a second writer of the
+same group is refused, and the two never interleave.
+
+A write is one transaction. On SQLite one write is made at a time; on PostgreSQL those of different groups run at one
+time, and of two writes of one group the second waits for the group's row. Reads run beside them. Nothing that was
+written to an SQLite file is answered before `sqlite.OpenFile` has checked the file, and nothing that was read from a
+log before its checksums were compared (`stored_logs`).
+
+`groups.stored_bytes` changes in the transaction that changes what it counts: the characters of a group's records, which
+are ASCII, and the bytes of its recorded rebalances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from coordinator_api.store.stored_logs import StoredLog
+from sqlalchemy import ColumnElement, delete, event, func, insert, select, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from coordinator_api.store.engine import at_one_moment, begin_writing, connection_of, sqlite_file
+from coordinator_api.store.errors import ConcurrentWriter, DamagedDatabase, NotOwner, StoreError, kind_of, reason
+from coordinator_api.store.schema import group_records, groups, metadata, rebalances, store_checks
+from coordinator_api.store.sqlite import FileDamage, OpenFile, WriteTurns
+from coordinator_api.store.stored_logs import (
+    StoredLog,
+    before_next_log,
+    checked_log,
+    checksum,
+    first_number,
+    highest_recorded_generation,
+    read_log,
+)
+from coordinator_api.store.token_store import TokenStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +55,13 @@ class Recording:
 
 HELD = "held"
 """The outcome of a recorded rebalance that waits for approval, or whose wait another rebalance has ended. No member
-was ever told of it.
+got its assignment.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingNote:
-    """What became of a rebalance that has been recorded already: it waited for approval.
+    """A later outcome of a rebalance that has been recorded already: it waited for approval.
 
     `outcome`: how it ended, None to leave that as it is. `hold`: replaces these keys of the summary's `hold`.
     """
@@ -58,13 +85,34 @@ class GroupLog:
 
 
 class Written(NamedTuple):
-    """What a group is at after a write: the number of its last record, and the bytes of its log and recordings."""
+    """The state of a group after a write: the number of its last record, and the bytes of its log and recordings."""
 
     sequence: int
     stored_bytes: int
 
 
-class Repository(Protocol):
+class _ExpectedGroup(NamedTuple):
+    """The state in which a writer expects a group."""
+
+    group_id: str
+    sequence: int
+    epoch: int
+    owner: str | None
+
+    @property
+    def row(self) -> ColumnElement[bool]:
+        """The group's row, if it is as expected. The owner counts as well as the epoch: a group that was deleted and
+        made again is in its first epoch again.
+        """
+        return (
+            (groups.c.group_id == self.group_id)
+            & (groups.c.sequence == self.sequence)
+            & (groups.c.epoch == self.epoch)
+            & groups.c.owner.is_not_distinct_from(self.owner)
+        )
+
+
+class Repository:
     """The store of one coordinator. Every method raises StoreError when the store cannot be used.
 
     After a StoreError the caller does not know whether a write was made: it reads the group again before it goes on.
@@ -72,28 +120,104 @@ class Repository(Protocol):
 
     `epoch` of a write is that of the group's log as it was loaded. It stays the same for as long as the coordinator
     owns the group. On SQLite one process has all groups, and it is 0.
+
+    `retained_rebalances`: how many recorded rebalances are kept for each group (`rebalances.retained.count`).
     """
 
+    def __init__(self, engine: AsyncEngine, retained_rebalances: int) -> None:
+        self._engine = engine
+        self._engine_for_reading = at_one_moment(engine)
+        self._begin = begin_writing(engine)
+        if engine.dialect.name == "sqlite":
+            self._begin = WriteTurns().around(self._begin)
+        self._retained_rebalances = retained_rebalances
+        self._coordinator_id: str | None = None
+        file = sqlite_file(engine.url)
+        self._file = None if file is None else OpenFile(file)
+        self._damage = None if file is None else FileDamage(file)
+        if self._file is not None:
+            self._file.check()
+            # a new connection would make a new database where there is none, and remove the old one's newest writes
+            event.listen(engine.sync_engine, "do_connect", lambda *_: self._check_file())
+        self.tokens = TokenStore(self._reading, self._writing)
+
     def owned_by(self, coordinator_id: str | None) -> None:
-        """Whose writes these are from now on, and whose the groups become that they make. At first, nobody's."""
+        """From now on this coordinator writes, and owns the groups that it makes. At first, nobody does."""
+        self._coordinator_id = coordinator_id
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Within the block, `check` raises DamagedDatabase for damage to an SQLite file that came since the block was
+        entered.
+        """
+        if self._damage is None:
+            yield
+            return
+        async with self._damage.watched():
+            yield
 
     async def check(self) -> None:
         """Write something and read it again."""
+        async with self._writing() as connection:
+            for table in metadata.sorted_tables:  # each has to be there; others find out which rows are damaged
+                await connection.execute(select(table).limit(0))
+            counted = update(store_checks).values(number=store_checks.c.number + 1).returning(store_checks.c.number)
+            written = (await connection.execute(counted)).scalar()
+            found = (await connection.execute(select(store_checks.c.number))).scalar()
+        if found is None or found != written:
+            raise StoreError(f"the database (setting database.url) does not give back what it took: {found!r}")
+        if self._damage is not None:
+            await self._damage.check()
+
+    # --- reads
 
     async def group_ids(self) -> list[str]:
         """Of all groups, sorted."""
+        async with self._reading() as connection:
+            return list((await connection.execute(select(groups.c.group_id).order_by(groups.c.group_id))).scalars())
 
     async def stored_bytes(self) -> Mapping[str, int]:
         """By group, also of those whose log cannot be read: how much its log and its recorded rebalances take."""
+        async with self._reading() as connection:
+            rows = await connection.execute(select(groups.c.group_id, groups.c.stored_bytes))
+            return {row.group_id: row.stored_bytes for row in rows}
 
     async def load_group(self, group_id: str) -> GroupLog:
         """One group; sequence 0 and no records when there is none, and the epoch that it gets when it is made.
 
         Raises DamagedLog.
         """
+        async with self._reading() as connection:
+            stored = await read_log(connection, group_id, self._first_epoch)
+        return GroupLog(group_id, stored.sequence, checked_log(stored), stored.stored_bytes, stored.epoch)
 
     async def stored_log(self, group_id: str) -> StoredLog:
         """The log as its rows are, damaged or not; sequence 0 and no records when there is no such group."""
+        async with self._reading() as connection:
+            stored = await read_log(connection, group_id, self._first_epoch)
+            generation = await highest_recorded_generation(connection, group_id)
+        return replace(stored, recorded_generation=generation)
+
+    async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
+        """Summaries, newest first, at most `limit`. `before`: only generations below it."""
+        query = select(rebalances.c.summary).where(rebalances.c.group_id == group_id)
+        if before is not None:
+            query = query.where(rebalances.c.generation_id < before)
+        query = query.order_by(rebalances.c.generation_id.desc()).limit(limit)
+        async with self._reading() as connection:
+            rows = (await connection.execute(query)).scalars()
+            return [json.loads(summary) for summary in rows]
+
+    async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
+        """The recorded rebalance/1 as it is stored (`recorded_documents`); None when it was never recorded, or is no
+        longer kept.
+        """
+        query = select(rebalances.c.document).where(_recorded(group_id, generation_id))
+        async with self._reading() as connection:
+            document: bytes | None = (await connection.execute(query)).scalar()
+        return document
+
+    # --- writes
 
     async def append(
         self,
@@ -112,12 +236,23 @@ class Repository(Protocol):
         `notes`: of recordings that may not be kept any more. `members`: how many the group has now, None for as many as
         before. Raises ConcurrentWriter, NotOwner.
         """
+        group = self._expected(group_id, expected, epoch)
+        async with self._writing(group_id) as connection:
+            for note in notes:
+                await _note(connection, group_id, note)
+            return await self._write(connection, group, records, recording=recording, members=members)
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         """Replace the whole log by `snapshot`, which replays to the same state; where the file is damaged, as `renew`.
 
         Raises ConcurrentWriter, NotOwner.
         """
+        group = self._expected(group_id, expected, epoch)
+        present = group_records.c.sequence.between(first_number(expected), expected)
+        try:
+            return await self._write_in_place_of(present, group, snapshot, after=expected)
+        except DamagedDatabase:
+            return await self._renew(group, snapshot)
 
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         """Begin a new log, which is `snapshot`, in place of one that may be damaged, in one transaction.
@@ -125,17 +260,221 @@ class Repository(Protocol):
         Raises ConcurrentWriter, NotOwner. Old records that cannot be deleted because the file is damaged are left, and
         not read any more.
         """
+        return await self._renew(self._expected(group_id, expected, epoch), snapshot)
+
+    async def _renew(self, group: _ExpectedGroup, snapshot: Sequence[str]) -> Written:
+        after = before_next_log(group.sequence)
+        try:
+            return await self._write_in_place_of(group_records.c.sequence <= after, group, snapshot, after)
+        except DamagedDatabase:  # the old records stay, and their bytes count
+            async with self._writing(group.group_id) as connection:
+                return await self._write(connection, group, snapshot, after=after)
+
+    async def _write_in_place_of(
+        self, old: ColumnElement[bool], group: _ExpectedGroup, snapshot: Sequence[str], after: int
+    ) -> Written:
+        old_records = (group_records.c.group_id == group.group_id) & old
+        async with self._writing(group.group_id) as connection:
+            freed = await _total_length(connection, group_records.c.body, old_records)
+            written = await self._write(connection, group, snapshot, freed=freed, after=after)
+            await connection.execute(delete(group_records).where(old_records))
+            return written
 
     async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
         """Remove the group, its log and its recorded rebalances. Raises ConcurrentWriter, NotOwner.
 
         Where the file is damaged, a log without records takes the place of what cannot be removed.
         """
+        group = self._expected(group_id, expected, epoch)
+        try:
+            async with self._writing(group_id) as connection:
+                if (await connection.execute(delete(groups).where(group.row))).rowcount != 1:
+                    raise _refusal(group, await _owner_of(connection, group_id))
+        except DamagedDatabase:
+            with suppress(DamagedDatabase):
+                async with self._writing(group_id) as connection:
+                    recorded = rebalances.c.group_id == group_id
+                    freed = await _total_length(connection, rebalances.c.document, recorded)
+                    await _change(connection, group, group.sequence, -freed, None)
+                    await connection.execute(delete(rebalances).where(recorded))
+            await self._renew(group, ())
 
-    async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
-        """Summaries, newest first, at most `limit`. `before`: only generations below it."""
+    @property
+    def _first_epoch(self) -> int:
+        """Of a group that is made now."""
+        return 0 if self._coordinator_id is None else 1
 
-    async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
-        """The recorded rebalance/1 as it is stored (`recorded_documents`); None when it was never recorded, or is no
-        longer kept.
+    def _expected(self, group_id: str, sequence: int, epoch: int) -> _ExpectedGroup:
+        return _ExpectedGroup(group_id, sequence, epoch, self._coordinator_id)
+
+    async def _write(
+        self,
+        connection: AsyncConnection,
+        group: _ExpectedGroup,
+        records: Sequence[str],
+        *,
+        after: int | None = None,
+        freed: int = 0,
+        recording: Recording | None = None,
+        members: int | None = None,
+    ) -> Written:
+        """`after`: the number after which the records are written, if it is not the group's. `freed`: the bytes that
+        the same transaction removes elsewhere.
         """
+        group_id = group.group_id
+        before = group.sequence if after is None else after
+        last = before + len(records)
+        added = sum(map(len, records)) - freed
+        dropped = None
+        if recording is not None:
+            held = await _held(connection, group_id, recording.generation_id)
+            if held is not None:
+                recording = replace(recording, summary=json.dumps({**json.loads(recording.summary), "hold": held}))
+            dropped = self._dropped_for(group_id, recording, replaces=held is not None)
+            added += len(recording.document) - await _total_length(connection, rebalances.c.document, dropped)
+        if group.sequence == 0:
+            owner = await _owner_of(connection, group_id)
+            if owner is not None:
+                raise _refusal(group, owner)
+            made = {"group_id": group_id, "sequence": last, "owner": group.owner, "epoch": group.epoch}
+            counts = {"stored_bytes": added, "members": members or 0}
+            await connection.execute(insert(groups).values({**made, **counts}))
+            stored_bytes = added
+        else:
+            stored_bytes = await _change(connection, group, last, added, members)
+        rows = [
+            {
+                "group_id": group_id,
+                "sequence": sequence,
+                "body": record,
+                "checksum": checksum(group_id, sequence, record),
+                "ends_commit": sequence == last,
+            }
+            for sequence, record in enumerate(records, start=before + 1)
+        ]
+        if rows:
+            await connection.execute(insert(group_records), rows)
+        if recording is not None and dropped is not None:
+            await connection.execute(delete(rebalances).where(dropped))
+            values = {name: getattr(recording, name) for name in ("generation_id", "now_ms", "summary", "document")}
+            await connection.execute(insert(rebalances).values(group_id=group_id, **values))
+        return Written(last, stored_bytes)
+
+    def _dropped_for(self, group_id: str, recording: Recording, *, replaces: bool) -> ColumnElement[bool]:
+        """The recordings of the group that are no longer kept beside this one, which is newer than all of them.
+
+        They are counted, not computed: a restored group has a gap in its generations. `replaces`: also the recording of
+        the same generation.
+        """
+        of_group = rebalances.c.group_id == group_id
+        beside_it = self._retained_rebalances - 1
+        if not beside_it:
+            return of_group
+        others = of_group & (rebalances.c.generation_id != recording.generation_id)
+        newest_first = select(rebalances.c.generation_id).where(others).order_by(rebalances.c.generation_id.desc())
+        oldest_kept = newest_first.offset(beside_it - 1).limit(1).scalar_subquery()
+        too_old = of_group & (rebalances.c.generation_id < oldest_kept)
+        return too_old | _recorded(group_id, recording.generation_id) if replaces else too_old
+
+    # --- transactions
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AsyncConnection]:
+        try:
+            async with connection_of(self._engine_for_reading) as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            self._check_file()  # SQLite calls it damage, too, when the file is another one or a shorter one
+            problem = f"the database (setting database.url) cannot be read: {reason(error)}"
+            raise kind_of(error)(problem) from error
+        self._check_file()
+
+    @asynccontextmanager
+    async def _writing(self, group_id: str | None = None) -> AsyncIterator[AsyncConnection]:
+        """One transaction. `group_id`: whose log is written, None for a write that concerns no group."""
+        try:
+            async with self._begin() as connection:
+                yield connection
+                # before the commit: a refused write must not be in the file when the file is put back
+                self._check_file()
+        except (SQLAlchemyError, OSError) as error:
+            if isinstance(error, IntegrityError) and group_id is not None:
+                raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error
+            self._check_file()
+            problem = f"the database (setting database.url) cannot be written: {reason(error)}"
+            raise kind_of(error)(problem) from error
+        self._check_file()
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
+
+
+async def _change(
+    connection: AsyncConnection, group: _ExpectedGroup, last: int, added: int, members: int | None
+) -> int:
+    """Change the group's row. Returns the bytes of the group then. Raises ConcurrentWriter, NotOwner."""
+    changes = {"sequence": last, "stored_bytes": groups.c.stored_bytes + added}
+    if members is not None:
+        changes["members"] = members
+    changed = update(groups).where(group.row).values(changes).returning(groups.c.stored_bytes)
+    stored_bytes = (await connection.execute(changed)).scalar()
+    if stored_bytes is None:
+        raise _refusal(group, await _owner_of(connection, group.group_id))
+    return int(stored_bytes)
+
+
+def _recorded(group_id: str, generation_id: int) -> ColumnElement[bool]:
+    return (rebalances.c.group_id == group_id) & (rebalances.c.generation_id == generation_id)
+
+
+async def _held(connection: AsyncConnection, group_id: str, generation_id: int) -> object:
+    """The `hold` of a recorded rebalance of this generation that waited for approval, and was discarded and computed
+    anew; None if there is none.
+    """
+    query = select(rebalances.c.summary).where(_recorded(group_id, generation_id))
+    summary = (await connection.execute(query)).scalar()
+    return None if summary is None else json.loads(summary).get("hold")
+
+
+async def _note(connection: AsyncConnection, group_id: str, note: RecordingNote) -> None:
+    recorded = _recorded(group_id, note.generation_id)
+    stored = (await connection.execute(select(rebalances.c.summary).where(recorded))).scalar()
+    if stored is None:
+        return
+    summary = json.loads(stored)
+    if note.outcome is not None:
+        summary["outcome"] = note.outcome
+    summary["hold"] = {**(summary.get("hold") or {}), **note.hold}
+    await connection.execute(update(rebalances).where(recorded).values(summary=json.dumps(summary)))
+
+
+async def _total_length(
+    connection: AsyncConnection, column: ColumnElement[str] | ColumnElement[bytes], chosen: ColumnElement[bool]
+) -> int:
+    total = select(func.coalesce(func.sum(func.length(column)), 0)).where(chosen)
+    return int((await connection.execute(total)).scalar_one())
+
+
+async def _owner_of(connection: AsyncConnection, group_id: str) -> tuple[str | None, int] | None:
+    """With the epoch; None when there is no such group."""
+    query = select(groups.c.owner, groups.c.epoch).where(groups.c.group_id == group_id)
+    found = (await connection.execute(query)).one_or_none()
+    return None if found is None else (found.owner, found.epoch)
+
+
+def _refusal(group: _ExpectedGroup, found: tuple[str | None, int] | None) -> StoreError:
+    """Why nothing was written. `found`: who owns the group, and in which epoch."""
+    if found is None or found == (group.owner, group.epoch):
+        return ConcurrentWriter(
+            f"{_written_elsewhere(group.group_id)}: its log does not end at record {group.sequence}"
+        )
+    owner, epoch = found
+    return NotOwner(
+        f"nothing of group {group.group_id} was written: in epoch {epoch}, {owner or 'nobody'} owns it, and not "
+        f"{group.owner or 'nobody'} in epoch {group.epoch}"
+    )
+
+
+def _written_elsewhere(group_id: str) -> str:
+    return f"another process wrote group {group_id}, so nothing was written"

@@ -1,12 +1,15 @@
-"""A group's log as its rows say: whether it is whole, and which of its records are.
+"""A group's log as its rows are: reads them, also where the file is damaged, and checks whether the log is whole.
 
 Rules: the numbers of a log follow each other without a gap, and the last one is the group's sequence number. The
 checksum of a record covers its group, its number and its body, so that a record that was changed, moved or copied to
 another place is noticed.
 
 A repair begins a new log. Its numbers begin at the next multiple of `NUMBERS_OF_A_LOG`, and only those records of a
-group count that have numbers of its present log. So what is left of the old one, because the file is damaged where it
-is and nothing can be deleted there, is never read again.
+group count that have numbers of its present log. So records of the old log that cannot be deleted, because the file is
+damaged there, are never read again.
+
+The whole log is one query. When the database cannot answer it, each row is read on its own, so that those that cannot
+be read are told apart from the others.
 """
 
 from __future__ import annotations
@@ -14,8 +17,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from coordinator_api.store.errors import DamagedLog
+from sqlalchemy import ColumnElement, LargeBinary, Row, Select, cast, func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from coordinator_api.store.errors import DamagedDatabase, DamagedLog, is_damage, reason
+from coordinator_api.store.schema import group_records, groups, rebalances
 
 NUMBERS_OF_A_LOG = 2**32
 
@@ -58,11 +67,15 @@ class StoredLog:
     @property
     def problem(self) -> str | None:
         """Why it cannot be read as it was written; None when it can."""
-        _, problem = intact_records(self.group_id, self.records)
+        for place, record in enumerate(self.records):
+            expected = self.records[0].sequence + place
+            if record.sequence != expected:
+                return f"record {expected} is missing"
+            damage = damage_of(self.group_id, record)
+            if damage is not None:
+                return damage
         last = self.records[-1].sequence if self.records else first_number(self.sequence) - 1
-        if problem is None and last != self.sequence:
-            problem = f"its last record is {last}, and {self.sequence} is expected"
-        return problem
+        return None if last == self.sequence else f"its last record is {last}, and {self.sequence} is expected"
 
 
 def first_number(sequence: int) -> int:
@@ -80,18 +93,6 @@ def checksum(group_id: str, sequence: int, body: str) -> int:
     return zlib.crc32(f"{group_id}\n{sequence}\n{body}".encode("utf-8", "surrogatepass"))
 
 
-def read_body(raw: object) -> tuple[str | None, bytes | None]:
-    """A body as the database gives it: the text, or else the bytes that are none."""
-    if isinstance(raw, str):
-        return raw, None
-    if not isinstance(raw, bytes):
-        return None, None
-    try:
-        return raw.decode("utf-8"), None
-    except UnicodeDecodeError:
-        return None, raw
-
-
 def damage_of(group_id: str, record: StoredRecord) -> str | None:
     """What is wrong with a record; None when it is as it was written."""
     name = f"record {record.sequence}"
@@ -104,23 +105,98 @@ def damage_of(group_id: str, record: StoredRecord) -> str | None:
     return None
 
 
-def intact_records(group_id: str, records: Sequence[StoredRecord]) -> tuple[list[str], str | None]:
-    """The bodies before the first record that is damaged or missing, and what is wrong with that one; None: nothing."""
-    bodies: list[str] = []
-    for place, record in enumerate(records):
-        expected = records[0].sequence + place
-        if record.sequence != expected:
-            return bodies, f"record {expected} is missing"
-        damage = damage_of(group_id, record)
-        if damage is not None or record.body is None:
-            return bodies, damage
-        bodies.append(record.body)
-    return bodies, None
-
-
 def checked_log(stored: StoredLog) -> tuple[str, ...]:
     """All bodies, oldest first. Raises DamagedLog."""
     problem = stored.problem
     if problem is not None:
         raise DamagedLog(f"the log of group {stored.group_id} is damaged: {problem}")
     return tuple(record.body for record in stored.records if record.body is not None)
+
+
+# --- reading the rows
+
+
+async def read_log(connection: AsyncConnection, group_id: str, first_epoch: int = 0) -> StoredLog:
+    """Sequence 0, no records and `first_epoch` when there is no such group."""
+    found = select(groups.c.sequence, groups.c.stored_bytes, groups.c.epoch).where(groups.c.group_id == group_id)
+    sequence, stored_bytes, epoch = (await connection.execute(found)).one_or_none() or (0, 0, first_epoch)
+    records = tuple(await _records(connection, group_id, sequence))
+    return StoredLog(group_id, sequence, records, stored_bytes=stored_bytes, epoch=epoch)
+
+
+async def highest_recorded_generation(connection: AsyncConnection, group_id: str) -> int:
+    """Of the recorded rebalances of the group; 0 for none, and where the database cannot read them."""
+    highest = select(func.max(rebalances.c.generation_id)).where(rebalances.c.group_id == group_id)
+    try:
+        return (await _rows(connection, highest))[0][0] or 0
+    except DamagedDatabase:
+        return 0
+
+
+async def _records(connection: AsyncConnection, group_id: str, sequence: int) -> list[StoredRecord]:
+    present = (group_records.c.group_id == group_id) & (group_records.c.sequence >= first_number(sequence))
+    try:
+        return await _matching(connection, present)
+    except DamagedDatabase:
+        pass
+    numbers = select(group_records.c.sequence).where(present).order_by(group_records.c.sequence)
+    try:  # the index alone answers this
+        known = [row[0] for row in await _rows(connection, numbers)]
+    except DamagedDatabase:
+        return await _without_index(connection, group_id, sequence)
+    return [await _one(connection, group_id, number) for number in known]
+
+
+async def _one(connection: AsyncConnection, group_id: str, number: int) -> StoredRecord:
+    try:
+        (record,) = await _matching(
+            connection, (group_records.c.group_id == group_id) & (group_records.c.sequence == number)
+        )
+    except DamagedDatabase as error:
+        return StoredRecord(number, None, None, unreadable=str(error))
+    return record
+
+
+async def _without_index(connection: AsyncConnection, group_id: str, sequence: int) -> list[StoredRecord]:
+    """The index is damaged: read every row of the table. No records when that is not possible either."""
+    try:
+        found = await _matching(connection, group_records.c.group_id.concat("") == group_id)
+    except DamagedDatabase:
+        return []
+    return [record for record in found if record.sequence >= first_number(sequence)]
+
+
+async def _matching(connection: AsyncConnection, condition: ColumnElement[bool]) -> list[StoredRecord]:
+    body: ColumnElement[Any] = group_records.c.body
+    if connection.dialect.name == "sqlite":
+        # as bytes, because the driver raises for a text that is not UTF-8. PostgreSQL has no such texts, and would take
+        # backslashes for escapes here
+        body = cast(body, LargeBinary)
+    query = select(group_records.c.sequence, body, group_records.c.checksum, group_records.c.ends_commit)
+    rows = await _rows(connection, query.where(condition).order_by(group_records.c.sequence))
+    return [_record(row) for row in rows]
+
+
+def _record(row: Sequence[Any]) -> StoredRecord:
+    sequence, raw, checksum, ends_commit = row
+    if isinstance(raw, bytes):
+        try:
+            raw = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return StoredRecord(sequence, None, checksum, ends_commit, raw)
+    return StoredRecord(sequence, raw if isinstance(raw, str) else None, checksum, ends_commit)
+
+
+async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
+    """Raises DamagedDatabase, with the database's own message, when rows cannot be read.
+
+    In a savepoint: PostgreSQL answers nothing more in a transaction in which a statement failed.
+    """
+    try:
+        async with connection.begin_nested():
+            rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
+    except SQLAlchemyError as error:
+        if is_damage(error):
+            raise DamagedDatabase(reason(error)) from error
+        raise
+    return rows

@@ -1,28 +1,24 @@
 """The tokens that were created over HTTP, in the database: each with its hash, who created it, and when.
 
-Reads and writes go the same way as those of groups (`sql_repository`): one write at a time, and nothing is answered
-before the file has been found where it was.
+Reads and writes use the connections and transactions of `repository`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry
 from coordinator_api.store.errors import NameTaken, StoreError
-from coordinator_api.store.tables import tokens
+from coordinator_api.store.schema import tokens
+from coordinator_api.store.sqlite import Begin
 
 _LONGEST_NAME = 64
-
-Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +34,24 @@ class StoredToken:
         return self.entry.principal.name
 
 
-class TokenStore(Protocol):
-    """Every method raises StoreError when the store cannot be used."""
+class TokenStore:
+    """Every method raises StoreError when the store cannot be used.
 
-    async def tokens(self) -> list[StoredToken]:
-        """All of them, by name."""
+    `reading`, `writing`: a connection for one read, and one transaction, as the repository has them.
+    """
 
-    async def add(self, token: StoredToken) -> None:
-        """Its name and its hash have to be new. Raises NameTaken, too, when another process was faster."""
-
-    async def remove(self, name: str) -> None:
-        """Nothing happens when there is none of this name."""
-
-
-class SqlTokenStore(TokenStore):
-    """`reading`, `writing`: a connection for one read, and one transaction, as the repository has them."""
-
-    def __init__(self, reading: Connect, writing: Connect) -> None:
+    def __init__(self, reading: Begin, writing: Begin) -> None:
         self._reading = reading
         self._writing = writing
 
     async def tokens(self) -> list[StoredToken]:
+        """All of them, by name."""
         async with self._reading() as connection:
             rows = (await connection.execute(select(tokens).order_by(tokens.c.name))).mappings()
             return [_stored_token(row) for row in rows]
 
     async def add(self, token: StoredToken) -> None:
+        """Its name and its hash have to be new. Raises NameTaken, too, when another process was faster."""
         principal = token.entry.principal
         values = {
             "name": principal.name,
@@ -83,6 +71,7 @@ class SqlTokenStore(TokenStore):
             raise
 
     async def remove(self, name: str) -> None:
+        """Nothing happens when there is none of this name."""
         async with self._writing() as connection:
             await connection.execute(delete(tokens).where(tokens.c.name == name))
 

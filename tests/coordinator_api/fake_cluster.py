@@ -31,7 +31,6 @@ from coordinator_api.metrics import Metrics
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema
 from coordinator_api.store.repository import Repository
-from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_workers
@@ -171,7 +170,7 @@ async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_00
     """A group on a real store that watches `cluster`; closed with the context."""
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
-        repository = SqlRepository(engine, 100)
+        repository = Repository(engine, 100)
         clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
         async with rebalance_workers() as workers:
             limits = GroupLimits(initial_rebalance_delay_ms=0)

@@ -18,8 +18,7 @@ from coordinator_api.group.outcome import Declared
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import GroupLog, Written
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import GroupLog, Repository, Written
 from coordinator_api.store.stored_logs import checksum
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.store.databases import settings_for
@@ -28,13 +27,13 @@ DEFINITION = read_definition(definition(), "g", 1_000)
 
 
 async def lost_answer(
-    self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
+    self: Repository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
 ) -> Written:
     await append(self, group_id, expected, records, *recorded, **owned)
     raise StoreError("written, but nobody could say so")
 
 
-append = SqlRepository.append
+append = Repository.append
 
 
 @asynccontextmanager
@@ -51,7 +50,7 @@ async def test_should_take_a_second_put_after_one_that_was_written_though_it_fai
 ) -> None:
     async with opened(tmp_path) as coordinator:
         with monkeypatch.context() as failing:
-            failing.setattr(SqlRepository, "append", lost_answer)
+            failing.setattr(Repository, "append", lost_answer)
             with pytest.raises(StoreError):
                 await coordinator.declare("g", DeclareGroup(DEFINITION))
         with pytest.raises(GroupNotFound, match="there is no group g"):
@@ -101,17 +100,17 @@ async def test_should_call_a_group_unreadable_until_its_repair_is_done(
         await coordinator.declare("g", DeclareGroup(read_definition(definition(), "g", 2_000)))
     with sqlite3.connect(tmp_path / "store.sqlite3") as connection:
         connection.execute("UPDATE groups SET sequence = sequence + 1 WHERE group_id = 'g'")
-    load_group = SqlRepository.load_group
+    load_group = Repository.load_group
     asked: list[str] = []
 
-    async def ask_meanwhile(self: SqlRepository, group_id: str) -> GroupLog:
+    async def ask_meanwhile(self: Repository, group_id: str) -> GroupLog:
         asked.append(group_id)
         with pytest.raises(UnreadableGroup):
             coordinator.group(group_id)
         return await load_group(self, group_id)
 
     async with opened(tmp_path) as coordinator:
-        monkeypatch.setattr(SqlRepository, "load_group", ask_meanwhile)
+        monkeypatch.setattr(Repository, "load_group", ask_meanwhile)
         await coordinator.repair("g", execute=True)
 
         assert asked == ["g"]
@@ -121,16 +120,16 @@ async def test_should_call_a_group_unreadable_until_its_repair_is_done(
 async def test_should_declare_a_group_while_the_declaration_of_another_takes_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load_group = SqlRepository.load_group
+    load_group = Repository.load_group
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def load_slowly(self: SqlRepository, group_id: str) -> GroupLog:
+    async def load_slowly(self: Repository, group_id: str) -> GroupLog:
         if group_id == "slow":
             begun.set()
             await go_on.wait()
         return await load_group(self, group_id)
 
-    monkeypatch.setattr(SqlRepository, "load_group", load_slowly)
+    monkeypatch.setattr(Repository, "load_group", load_slowly)
     async with opened(tmp_path) as coordinator:
         slow = asyncio.ensure_future(coordinator.declare("slow", DeclareGroup(DEFINITION)))
         await begun.wait()

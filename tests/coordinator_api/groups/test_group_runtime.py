@@ -33,8 +33,7 @@ from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording, RecordingNote, Written
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import Recording, RecordingNote, Repository, Written
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_workers
@@ -50,7 +49,7 @@ class Failure(StrEnum):
     AFTER = "after the write"
 
 
-class FailingRepository(SqlRepository):
+class FailingRepository(Repository):
     """The real one, whose next appends fail as often as told, before or after they were written."""
 
     failure = Failure.BEFORE

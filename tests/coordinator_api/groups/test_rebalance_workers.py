@@ -33,8 +33,7 @@ from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.recorded_documents import expanded
-from coordinator_api.store.repository import Recording
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import Recording, Repository
 from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import WorkerPool
 from tests.coordinator_api import held_assignor
@@ -145,7 +144,7 @@ async def running_loop(directory: Path, workers: WorkerPool, handed: Handed) -> 
     async with open_engine(directory) as engine:
         telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
         clock = SteadyClock()
-        environment = GroupEnvironment(SqlRepository(engine, 1), clock, GroupLimits(), 1_024)
+        environment = GroupEnvironment(Repository(engine, 1), clock, GroupLimits(), 1_024)
         standing = ClusterStanding(clock.now_ms, telemetry)
         tasks = BackgroundTasks()
         loop = RebalanceLoop(

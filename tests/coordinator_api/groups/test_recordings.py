@@ -7,13 +7,13 @@ import asyncio
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from coordinator_api.groups.recordings import AT_ONE_TIME, PIECE_BYTES, Recordings
 from coordinator_api.recorded_documents import expanded, pack_document
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import Repository
 
 MEMBERS = 500
 SHARED = bytes(range(256)) * 8
 
 
-class SlowRepository(SqlRepository):
+class SlowRepository(Repository):
     """Every read goes on until `go_on` is set. `readers`: how many of them are under way."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from coordinator_api.http.app import create_app
 from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.problems import TITLES
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import Repository
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.store.databases import settings_for
 
@@ -81,7 +81,7 @@ async def test_should_hide_what_went_wrong_and_log_it_under_the_incident_it_name
 async def test_should_say_that_a_change_was_not_made_when_the_store_fails(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SqlRepository, "append", unwritable)
+    monkeypatch.setattr(Repository, "append", unwritable)
 
     response = await client.put("/v1/groups/g", json=definition())
 
@@ -93,7 +93,7 @@ async def test_should_say_that_a_change_was_not_made_when_the_store_fails(
 async def test_should_not_be_ready_when_the_store_cannot_be_read(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SqlRepository, "check", unwritable)
+    monkeypatch.setattr(Repository, "check", unwritable)
 
     assert (await client.get("/livez")).status_code == 200
     response = await client.get("/readyz")

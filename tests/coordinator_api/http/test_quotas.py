@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from assignor.access.principals import Right
 from coordinator_api.groups.quotas import Quotas, TenantLimits
 from coordinator_api.store.errors import StoreBusy, StoreError
-from coordinator_api.store.repository import Written
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import Repository, Written
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
@@ -194,7 +193,7 @@ async def settled(service: Tenants, client: httpx.AsyncClient) -> Any:
     return await quotas(client)
 
 
-append = SqlRepository.append
+append = Repository.append
 
 
 @pytest.mark.parametrize("error, counts", [(StoreError("who knows"), 1), (StoreBusy("nothing was written"), 0)])
@@ -202,7 +201,7 @@ async def test_should_go_on_counting_a_group_that_may_have_been_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: StoreError, counts: int
 ) -> None:
     async def failing(
-        self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
+        self: Repository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
     ) -> Written:
         if counts:
             await append(self, group_id, expected, records, *recorded, **owned)
@@ -211,7 +210,7 @@ async def test_should_go_on_counting_a_group_that_may_have_been_written(
     async with tenants(tmp_path, PRINCIPALS, tenant_max_groups=1) as service:
         outer = await service.client("outer")
         with monkeypatch.context() as patched:
-            patched.setattr(SqlRepository, "append", failing)
+            patched.setattr(Repository, "append", failing)
             assert problem(await declare(outer, "a-1")) == (503, "KAFKA_STORAGE_ERROR")
 
         assert (await quotas(outer))["groups"]["used"] == counts
@@ -230,7 +229,7 @@ async def test_should_free_a_place_only_when_the_leave_is_committed(
         begun, may_end = asyncio.Event(), asyncio.Event()
 
         async def failing_late(
-            self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
+            self: Repository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
         ) -> Written:
             if group_id != "a-1":
                 return await append(self, group_id, expected, records, *recorded, **owned)
@@ -239,7 +238,7 @@ async def test_should_free_a_place_only_when_the_leave_is_committed(
             raise StoreError("the leave was not written")
 
         with monkeypatch.context() as patched:
-            patched.setattr(SqlRepository, "append", failing_late)
+            patched.setattr(Repository, "append", failing_late)
             leaving = asyncio.ensure_future(outer.delete(f"/v1/groups/a-1/members/{member}"))
             await begun.wait()
             assert problem(await join(outer, "a-2")) == OVER

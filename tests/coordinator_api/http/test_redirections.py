@@ -17,7 +17,7 @@ from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.decisions import Elsewhere, Here, NoSuchGroup
 from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.store.errors import LeaseEnded, NotOwner
-from coordinator_api.store.file_lease import FileLeaseStore
+from coordinator_api.store.lease_store import FileLeaseStore
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 

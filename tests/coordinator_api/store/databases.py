@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.engine import create_engine
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import Repository
 
 
 def settings_for(directory: Path, **changes: object) -> Settings:
@@ -29,10 +29,10 @@ async def open_engine(database: Path | Settings) -> AsyncIterator[AsyncEngine]:
 
 
 @asynccontextmanager
-async def open_repository(database: Path | Settings, retained_rebalances: int = 10) -> AsyncIterator[SqlRepository]:
+async def open_repository(database: Path | Settings, retained_rebalances: int = 10) -> AsyncIterator[Repository]:
     async with open_engine(database) as engine:
         await schema.upgrade(engine)
-        yield SqlRepository(engine, retained_rebalances)
+        yield Repository(engine, retained_rebalances)
 
 
 def lose_the_page_of(file: Path, marker: bytes) -> None:

@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, DatabaseReplaced, StoreBusy, StoreError
-from coordinator_api.store.repository import GroupLog
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import GroupLog, Repository
 from tests.coordinator_api.store.databases import lose_the_page_of, open_repository
 
 FILE = "store.sqlite3"
 
 
 @pytest.fixture
-async def repository(tmp_path: Path) -> AsyncIterator[SqlRepository]:
+async def repository(tmp_path: Path) -> AsyncIterator[Repository]:
     async with open_repository(tmp_path) as opened:
         await opened.append("damaged", 0, ["1", "2", "3"], epoch=0)
         await opened.append("other", 0, ["1"], epoch=0)
@@ -62,7 +61,7 @@ def change(directory: Path, statement: str) -> None:
     ],
 )
 async def test_should_name_the_record_that_is_not_as_it_was_written(
-    repository: SqlRepository, tmp_path: Path, statement: str, problem: str
+    repository: Repository, tmp_path: Path, statement: str, problem: str
 ) -> None:
     change(tmp_path, statement)
 
@@ -73,7 +72,7 @@ async def test_should_name_the_record_that_is_not_as_it_was_written(
     assert await repository.load_group("other") == GroupLog("other", 1, ("1",))
 
 
-async def test_should_note_which_record_ends_each_commit(repository: SqlRepository) -> None:
+async def test_should_note_which_record_ends_each_commit(repository: Repository) -> None:
     await repository.append("damaged", 3, ["4", "5"], epoch=0)
 
     stored = await repository.stored_log("damaged")
@@ -144,9 +143,7 @@ async def test_should_delete_a_group_although_old_records_cannot_be_deleted(tmp_
         assert (await repository.load_group("damaged")).records == ("anew",)
 
 
-async def test_should_leave_nothing_of_an_old_log_that_can_be_deleted(
-    repository: SqlRepository, tmp_path: Path
-) -> None:
+async def test_should_leave_nothing_of_an_old_log_that_can_be_deleted(repository: Repository, tmp_path: Path) -> None:
     change(tmp_path, "UPDATE group_records SET body = '9' WHERE sequence = 2")
     await repository.renew("damaged", 3, ["new"], epoch=0)
 
@@ -170,7 +167,7 @@ def replace_by_a_copy(file: Path) -> None:
 @pytest.mark.parametrize("name", [FILE, f"{FILE}-wal"])
 @pytest.mark.parametrize("do, what", [(delete, "deleted"), (replace_by_a_copy, "replaced by another one")])
 async def test_should_answer_nothing_that_went_into_a_file_that_is_gone(
-    repository: SqlRepository, tmp_path: Path, name: str, do: Callable[[Path], None], what: str
+    repository: Repository, tmp_path: Path, name: str, do: Callable[[Path], None], what: str
 ) -> None:
     do(tmp_path / name)
 
@@ -179,7 +176,7 @@ async def test_should_answer_nothing_that_went_into_a_file_that_is_gone(
             await call
 
 
-async def test_should_go_on_when_the_file_is_put_back(repository: SqlRepository, tmp_path: Path) -> None:
+async def test_should_go_on_when_the_file_is_put_back(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / FILE).rename(tmp_path / "elsewhere")
     with pytest.raises(DatabaseReplaced):
         await repository.check()
@@ -189,7 +186,7 @@ async def test_should_go_on_when_the_file_is_put_back(repository: SqlRepository,
 
 
 async def test_should_hold_up_one_write_only_while_the_database_is_locked(
-    repository: SqlRepository, tmp_path: Path
+    repository: Repository, tmp_path: Path
 ) -> None:
     other_program = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     other_program.execute("BEGIN IMMEDIATE")
@@ -205,7 +202,7 @@ async def test_should_hold_up_one_write_only_while_the_database_is_locked(
     other_program.close()
 
 
-async def test_should_write_and_read_when_it_is_asked_whether_it_can(repository: SqlRepository, tmp_path: Path) -> None:
+async def test_should_write_and_read_when_it_is_asked_whether_it_can(repository: Repository, tmp_path: Path) -> None:
     await repository.check()
     await repository.check()
     change(tmp_path, "CREATE TRIGGER full BEFORE UPDATE ON store_checks BEGIN SELECT RAISE(FAIL, 'disk is full'); END")

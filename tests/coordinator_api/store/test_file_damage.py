@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.store.errors import DamagedDatabase, StoreError
-from coordinator_api.store.file_damage import FileDamage
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import Repository
+from coordinator_api.store.sqlite import FileDamage
 from tests.coordinator_api.store.databases import open_repository
 
 FILE = "store.sqlite3"
@@ -21,7 +21,7 @@ PAGE_BYTES = 4_096
 
 
 @pytest.fixture
-async def repository(tmp_path: Path) -> AsyncIterator[SqlRepository]:
+async def repository(tmp_path: Path) -> AsyncIterator[Repository]:
     async with open_repository(tmp_path) as opened:
         await opened.append("g", 0, ["1" * PAGE_BYTES] * 8, epoch=0)
         yield opened
@@ -45,7 +45,7 @@ def lose_pages(directory: Path) -> None:
 
 @pytest.mark.parametrize("happens", [lose_the_beginning, lose_pages])
 async def test_should_notice_damage_that_comes_while_the_file_is_used(
-    repository: SqlRepository, tmp_path: Path, happens: Callable[[Path], None]
+    repository: Repository, tmp_path: Path, happens: Callable[[Path], None]
 ) -> None:
     async with repository.watched():
         await repository.check()
@@ -55,7 +55,7 @@ async def test_should_notice_damage_that_comes_while_the_file_is_used(
             await repository.check()
 
 
-async def test_should_be_well_again_when_the_file_is(repository: SqlRepository, tmp_path: Path) -> None:
+async def test_should_be_well_again_when_the_file_is(repository: Repository, tmp_path: Path) -> None:
     async with repository.watched():
         await repository.check()
         whole = (tmp_path / FILE).read_bytes()[:PAGE_BYTES]
@@ -66,7 +66,7 @@ async def test_should_be_well_again_when_the_file_is(repository: SqlRepository, 
         await seen_as(repository, True)
 
 
-async def seen_as(repository: SqlRepository, is_well: bool) -> None:
+async def seen_as(repository: Repository, is_well: bool) -> None:
     """A look is followed by a pause."""
     deadline_s = time.monotonic() + 20
     while await well(repository) is not is_well:
@@ -74,7 +74,7 @@ async def seen_as(repository: SqlRepository, is_well: bool) -> None:
         await asyncio.sleep(0.01)
 
 
-async def well(repository: SqlRepository) -> bool:
+async def well(repository: Repository) -> bool:
     try:
         await repository.check()
     except DamagedDatabase:
@@ -83,7 +83,7 @@ async def well(repository: SqlRepository) -> bool:
 
 
 async def test_should_leave_it_to_the_groups_when_the_file_was_damaged_before(
-    repository: SqlRepository, tmp_path: Path
+    repository: Repository, tmp_path: Path
 ) -> None:
     """The groups that it concerns are set aside when the coordinator starts, and the others are led."""
     lose_the_beginning(tmp_path)
@@ -110,7 +110,7 @@ async def test_should_look_only_at_what_has_changed_and_keep_the_locks(tmp_path:
     assert held == 1, "a program that closes a file loses all its locks on it"
 
 
-async def test_should_notice_that_a_table_is_gone(repository: SqlRepository, tmp_path: Path) -> None:
+async def test_should_notice_that_a_table_is_gone(repository: Repository, tmp_path: Path) -> None:
     await repository.check()
     with sqlite3.connect(tmp_path / FILE) as other:
         other.execute("DROP TABLE rebalances")

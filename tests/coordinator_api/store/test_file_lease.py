@@ -11,30 +11,28 @@ import pytest
 
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_api.store.errors import StoreError, StoreInUse
-from coordinator_api.store.file_lease import file_lease
+from coordinator_api.store.opening import exclusive_engine
 from tests.checkout import ROOT
-from tests.coordinator_api.store.databases import open_engine, settings_for
+from tests.coordinator_api.store.databases import settings_for
 
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from tests.coordinator_api.store.databases import open_engine
-from coordinator_api.store.file_lease import file_lease
+from tests.coordinator_api.store.databases import settings_for
+from coordinator_api.store.opening import exclusive_engine
 
 async def hold():
-    async with open_engine(Path(sys.argv[1])) as engine:
-        with file_lease(engine):
-            print("held", flush=True)
-            await asyncio.Event().wait()
+    async with exclusive_engine(settings_for(Path(sys.argv[1]))):
+        print("held", flush=True)
+        await asyncio.Event().wait()
 
 asyncio.run(hold())
 """
 
 
 async def take(directory: Path) -> None:
-    async with open_engine(directory) as engine:
-        with file_lease(engine):
-            pass
+    async with exclusive_engine(settings_for(directory)):
+        pass
 
 
 async def test_should_refuse_the_lease_while_its_holder_lives_and_give_it_when_killed(tmp_path: Path) -> None:
@@ -60,8 +58,8 @@ async def test_should_know_one_database_by_all_its_names(tmp_path: Path) -> None
     (tmp_path / "here").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "here")
 
-    async with open_engine(tmp_path / "here") as first:
-        with file_lease(first), pytest.raises(StoreInUse):
+    async with exclusive_engine(settings_for(tmp_path / "here")):
+        with pytest.raises(StoreInUse):
             await take(tmp_path / "link")
 
 

@@ -14,9 +14,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.engine import create_engine, out_of_reach, parse_url
+from coordinator_api.store.engine import HostsInTurn, as_written, create_engine, out_of_reach, parse_url
 from coordinator_api.store.errors import UnusableDatabase
-from coordinator_api.store.hosts import HostsInTurn, as_written
 from tests.coordinator_api.service_process import run_command
 from tests.coordinator_api.store.postgresql import programs
 from tests.coordinator_api.store.postgresql_pair import PostgresqlPair

@@ -15,14 +15,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from coordinator_api.settings import Settings
-from coordinator_api.store import tables
-from coordinator_api.store.engine import create_engine
+from coordinator_api.store import schema
+from coordinator_api.store.engine import POOL_SIZE, create_engine
 from coordinator_api.store.errors import StoreError, UnusableDatabase
 from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseStore
 from coordinator_api.store.opening import open_store
-from coordinator_api.store.postgresql import POOL_SIZE
 from coordinator_api.store.repository import Repository
-from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.store.databases import open_repository
 from tests.coordinator_api.store.postgresql import Postgresql
 
@@ -42,7 +40,7 @@ async def process(settings: Settings) -> AsyncIterator[Process]:
 
 def writing(process: Process) -> AbstractAsyncContextManager[AsyncConnection]:
     """A transaction of its, as for a write of a group."""
-    assert isinstance(process.log, SqlRepository)
+    assert isinstance(process.log, Repository)
     return process.log._begin()
 
 
@@ -234,7 +232,7 @@ async def test_should_take_a_group_from_one_that_stands_still_in_the_middle_of_a
 
         async def write_in_the_midst_of_which_it_is_taken() -> None:
             async with writing(former) as stands_still:
-                await stands_still.execute(update(tables.groups).values(sequence=7))
+                await stands_still.execute(update(schema.groups).values(sequence=7))
                 while not await here.owners.take("g", None, 0, "a"):
                     await here.owners.poll("a")
 
@@ -250,7 +248,7 @@ async def test_should_renew_while_all_connections_of_writers_wait(on_postgresql:
         group_ids = [f"g{number}" for number in range(POOL_SIZE + 1)]
         for group_id in group_ids:
             await here.log.append(group_id, 0, ["{}"], epoch=0)
-        await locks.execute(update(tables.groups).values(members=1))
+        await locks.execute(update(schema.groups).values(members=1))
         waiting = [asyncio.ensure_future(here.log.append(each, 1, ["{}"], epoch=0)) for each in group_ids]
         while await waiting_for_locks(locks) < POOL_SIZE:
             pass

@@ -12,19 +12,18 @@ from sqlalchemy import func, select
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import ConcurrentWriter, NotOwner, StoreError
-from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Written
-from coordinator_api.store.sql_repository import SqlRepository
-from coordinator_api.store.tables import group_records, groups, rebalances
+from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository, Written
+from coordinator_api.store.schema import group_records, groups, rebalances
 from tests.coordinator_api.store.databases import open_repository
 
 
 @pytest.fixture
-async def repository(database: Settings) -> AsyncIterator[SqlRepository]:
+async def repository(database: Settings) -> AsyncIterator[Repository]:
     async with open_repository(database) as opened:
         yield opened
 
 
-async def loaded(repository: SqlRepository) -> list[GroupLog]:
+async def loaded(repository: Repository) -> list[GroupLog]:
     return [await repository.load_group(group_id) for group_id in await repository.group_ids()]
 
 
@@ -34,7 +33,7 @@ def recording(generation_id: int) -> Recording:
     )
 
 
-async def test_should_give_back_what_was_appended_in_order(repository: SqlRepository, database: Settings) -> None:
+async def test_should_give_back_what_was_appended_in_order(repository: Repository, database: Settings) -> None:
     sequence, _ = await repository.append("b", 0, ['{"type":"first"}', '{"type":"second"}'], epoch=0)
     await repository.append("b", sequence, ['{"type":"third"}'], epoch=0)
     await repository.append("a", 0, ["{}"], epoch=0)
@@ -50,7 +49,7 @@ async def test_should_give_back_what_was_appended_in_order(repository: SqlReposi
 
 @pytest.mark.parametrize("expected", [0, 1, 3])
 async def test_should_refuse_a_writer_that_is_out_of_date_and_write_nothing(
-    repository: SqlRepository, expected: int
+    repository: Repository, expected: int
 ) -> None:
     await repository.append("g", 0, ["1", "2"], epoch=0)
     for write in (repository.append, repository.replace):
@@ -63,7 +62,7 @@ async def test_should_refuse_a_writer_that_is_out_of_date_and_write_nothing(
     assert await repository.load_group("g") == GroupLog("g", 2, ("1", "2"))
 
 
-async def test_should_let_one_of_two_concurrent_writers_through(repository: SqlRepository) -> None:
+async def test_should_let_one_of_two_concurrent_writers_through(repository: Repository) -> None:
     await repository.append("g", 0, ["1"], epoch=0)
     both = await asyncio.gather(
         repository.append("g", 1, ["left"], epoch=0),
@@ -75,7 +74,7 @@ async def test_should_let_one_of_two_concurrent_writers_through(repository: SqlR
     assert await repository.load_group("g") in (GroupLog("g", 2, ("1", "left")), GroupLog("g", 2, ("1", "right")))
 
 
-async def test_should_read_a_log_as_it_is_at_one_moment(repository: SqlRepository) -> None:
+async def test_should_read_a_log_as_it_is_at_one_moment(repository: Repository) -> None:
     """While it is being written: neither too few records nor too many for its number."""
     sequence, _ = await repository.append("g", 0, ["1"], epoch=0)
 
@@ -92,7 +91,7 @@ async def test_should_read_a_log_as_it_is_at_one_moment(repository: SqlRepositor
     await writing
 
 
-async def test_should_replace_a_log_by_its_snapshot_and_go_on_counting(repository: SqlRepository) -> None:
+async def test_should_replace_a_log_by_its_snapshot_and_go_on_counting(repository: Repository) -> None:
     sequence, _ = await repository.append("g", 0, ["1", "2", "3"], epoch=0)
     sequence, _ = await repository.replace("g", sequence, ["snapshot"], epoch=0)
     await repository.append("g", sequence, ["4"], epoch=0)
@@ -100,7 +99,7 @@ async def test_should_replace_a_log_by_its_snapshot_and_go_on_counting(repositor
     assert await repository.load_group("g") == GroupLog("g", 5, ("snapshot", "4"))
 
 
-async def test_should_forget_a_deleted_group_with_its_records_and_rebalances(repository: SqlRepository) -> None:
+async def test_should_forget_a_deleted_group_with_its_records_and_rebalances(repository: Repository) -> None:
     await repository.append("g", 0, ["1"], recording(1), epoch=0)
     await repository.delete("g", 1, epoch=0)
 
@@ -120,7 +119,7 @@ async def test_should_keep_only_the_newest_rebalances(database: Settings) -> Non
         assert (await repository.rebalance("g", 5), await repository.rebalance("g", 3)) == (recording(5).document, None)
 
 
-async def test_should_write_records_and_recording_together_or_not_at_all(repository: SqlRepository) -> None:
+async def test_should_write_records_and_recording_together_or_not_at_all(repository: Repository) -> None:
     await repository.append("g", 0, ["1"], recording(1), epoch=0)
     with pytest.raises(StoreError):
         await repository.append("g", 1, ["2"], recording(1), epoch=0)
@@ -137,7 +136,7 @@ async def test_should_sync_every_commit_to_disk_by_default(tmp_path: Path) -> No
     assert pragmas == ["wal", 2, 1, 5_000]
 
 
-async def test_should_note_how_the_wait_of_a_recorded_rebalance_ended(repository: SqlRepository) -> None:
+async def test_should_note_how_the_wait_of_a_recorded_rebalance_ended(repository: Repository) -> None:
     waits = Recording(1, 5, '{"generation_id": 1, "outcome": "held", "hold": {"since_ms": 5, "ended": null}}', b"old")
     _, held_bytes = await repository.append("g", 0, ["1"], waits, epoch=0)
     note = RecordingNote(1, None, {"ended": "discarded", "by": "ada"})
@@ -156,7 +155,7 @@ async def test_should_note_how_the_wait_of_a_recorded_rebalance_ended(repository
 # --- owners
 
 
-WRITES: dict[str, Callable[[SqlRepository, int], Awaitable[object]]] = {
+WRITES: dict[str, Callable[[Repository, int], Awaitable[object]]] = {
     "append": lambda repository, epoch: repository.append("g", 1, ["intruder"], recording(1), epoch=epoch, members=9),
     "replace": lambda repository, epoch: repository.replace("g", 1, ["intruder"], epoch=epoch),
     "renew": lambda repository, epoch: repository.renew("g", 1, ["intruder"], epoch=epoch),
@@ -166,7 +165,7 @@ WRITES: dict[str, Callable[[SqlRepository, int], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("write", WRITES)
 async def test_should_refuse_a_writer_of_another_epoch_or_owner_and_write_nothing(
-    repository: SqlRepository, write: str
+    repository: Repository, write: str
 ) -> None:
     repository.owned_by("me")
     await repository.append("g", 0, ["1"], epoch=1)
@@ -184,7 +183,7 @@ async def test_should_refuse_a_writer_of_another_epoch_or_owner_and_write_nothin
     await WRITES[write](repository, 1)
 
 
-async def test_should_say_which_epoch_a_write_has_to_name(repository: SqlRepository) -> None:
+async def test_should_say_which_epoch_a_write_has_to_name(repository: Repository) -> None:
     """Of a group that is there, and of one that is to be made: by nobody, and by a coordinator."""
     found = [(await repository.load_group("nobodys")).epoch, (await repository.stored_log("nobodys")).epoch]
     await repository.append("nobodys", 0, ["1"], epoch=0)
@@ -196,7 +195,7 @@ async def test_should_say_which_epoch_a_write_has_to_name(repository: SqlReposit
     assert found == [0, 0, 0, 1, 1, 1]
 
 
-async def test_should_refuse_to_make_a_group_that_another_coordinator_has_made(repository: SqlRepository) -> None:
+async def test_should_refuse_to_make_a_group_that_another_coordinator_has_made(repository: Repository) -> None:
     repository.owned_by("another")
     await repository.append("g", 0, ["1"], epoch=1)
     repository.owned_by("me")
@@ -205,7 +204,7 @@ async def test_should_refuse_to_make_a_group_that_another_coordinator_has_made(r
         await repository.append("g", 0, ["intruder"], epoch=1)
 
 
-async def test_should_keep_the_number_of_members_until_it_changes(repository: SqlRepository) -> None:
+async def test_should_keep_the_number_of_members_until_it_changes(repository: Repository) -> None:
     async def members() -> object:
         async with repository._engine.connect() as connection:
             return (await connection.execute(select(groups.c.members))).scalar()
@@ -223,7 +222,7 @@ async def test_should_keep_the_number_of_members_until_it_changes(repository: Sq
     assert found == [0, 5, 5, 0, 4]
 
 
-async def test_should_be_checked_by_several_at_one_time(repository: SqlRepository, database: Settings) -> None:
+async def test_should_be_checked_by_several_at_one_time(repository: Repository, database: Settings) -> None:
     async with open_repository(database) as another:
         await asyncio.gather(*(each.check() for _ in range(10) for each in (repository, another)))
 

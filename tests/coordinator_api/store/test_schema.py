@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from coordinator_api.store import schema
 from coordinator_api.store.engine import parse_url
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.tables import metadata
+from coordinator_api.store.schema import metadata
 from tests.coordinator_api.store.databases import open_engine
 
 FILE = "store.sqlite3"

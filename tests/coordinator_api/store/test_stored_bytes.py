@@ -17,10 +17,9 @@ from coordinator_api.settings import Settings
 from coordinator_api.store.backup import back_up, restore
 from coordinator_api.store.errors import ConcurrentWriter
 from coordinator_api.store.opening import open_store
-from coordinator_api.store.repository import Recording
-from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.repository import Recording, Repository
+from coordinator_api.store.schema import group_records, rebalances
 from coordinator_api.store.stored_logs import NUMBERS_OF_A_LOG
-from coordinator_api.store.tables import group_records, rebalances
 from tests.coordinator_api.store.databases import settings_for
 from tests.coordinator_api.store.test_backup import AT_SEVEN, DEFINED
 
@@ -42,9 +41,9 @@ _OPERATIONS = st.lists(
 
 
 @asynccontextmanager
-async def opened(chosen: Settings) -> AsyncIterator[SqlRepository]:
+async def opened(chosen: Settings) -> AsyncIterator[Repository]:
     async with open_store(chosen) as store:
-        assert isinstance(store.repository, SqlRepository)
+        assert isinstance(store.repository, Repository)
         yield store.repository
 
 
@@ -53,7 +52,7 @@ def database(database: Settings) -> Settings:
     return database.model_copy(update={"rebalances_retained_count": RETAINED, "sqlite_synchronous": "NORMAL"})
 
 
-async def written(repository: SqlRepository, operations: Sequence[tuple[str, list[str], bytes | None]]) -> None:
+async def written(repository: Repository, operations: Sequence[tuple[str, list[str], bytes | None]]) -> None:
     """Carry them out on a group of its own, and compare after each."""
     name, sequence, generation = next(_names), 0, 0
     for what, records, document in operations:
@@ -80,7 +79,7 @@ async def written(repository: SqlRepository, operations: Sequence[tuple[str, lis
         assert said in (None, expected)
 
 
-async def _length_of_rows(repository: SqlRepository, name: str) -> int:
+async def _length_of_rows(repository: Repository, name: str) -> int:
     total = 0
     async with repository._engine.connect() as connection:
         for column in (group_records.c.body, rebalances.c.document):

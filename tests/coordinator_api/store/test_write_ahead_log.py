@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.store.write_ahead_log import damage
+from coordinator_api.store.sqlite import log_damage
 
 COMMITS = 6
 HEADER, FRAME = 32, 24 + 4_096
@@ -53,9 +53,9 @@ def frames(database: Path) -> int:
 
 
 def test_should_find_nothing_wrong_with_a_log_that_is_whole(database: Path) -> None:
-    assert damage(log_of(database)) is None
+    assert log_damage(log_of(database)) is None
     assert rows(database) == COMMITS - 1
-    assert damage(database.with_name("missing")) is None
+    assert log_damage(database.with_name("missing")) is None
 
 
 @pytest.mark.parametrize("place", [0, 100, 4_000, -10], ids=["page", "page", "page", "frame header"])
@@ -66,14 +66,14 @@ def test_should_notice_damage_before_the_last_commit_which_sqlite_takes_for_the_
         shutil.copy(log_of(database), log_of(copy))
         flip(log_of(copy), HEADER + number * FRAME + 24 + place)
 
-        assert damage(log_of(copy)) == f"frame {number + 1} of it is damaged, and commits come after that"
+        assert log_damage(log_of(copy)) == f"frame {number + 1} of it is damaged, and commits come after that"
         assert rows(copy) < COMMITS - 1, "SQLite says nothing, and what was committed is gone"
 
 
 def test_should_notice_a_damaged_header(database: Path) -> None:
     for place in range(HEADER):
         flip(log_of(database), place)
-        assert damage(log_of(database)) == "its header is damaged"
+        assert log_damage(log_of(database)) == "its header is damaged"
         flip(log_of(database), place)
 
 
@@ -82,10 +82,10 @@ def test_should_take_a_last_write_that_was_cut_short_for_what_it_is(database: Pa
     content = log.read_bytes()
     for cut in (1, FRAME // 2, FRAME - 1, FRAME):
         log.write_bytes(content[:-cut])
-        assert damage(log) is None
+        assert log_damage(log) is None
     log.write_bytes(content)
     flip(log, len(content) - 1)
-    assert damage(log) is None, "nothing tells it from a write that was cut short"
+    assert log_damage(log) is None, "nothing tells it from a write that was cut short"
 
 
 def test_should_not_mind_what_a_write_that_failed_or_an_earlier_use_has_left_behind(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_should_not_mind_what_a_write_that_failed_or_an_earlier_use_has_left_beh
         connection.execute("ROLLBACK")
         connection.execute("INSERT INTO rows VALUES ('kept')")
         assert frames(tmp_path / "living") > 10
-        assert damage(log) is None
+        assert log_damage(log) is None
     connection.execute("PRAGMA wal_checkpoint(RESTART)")
     connection.execute("INSERT INTO rows VALUES ('in the second use of the file')")
-    assert damage(log) is None
+    assert log_damage(log) is None
     connection.close()

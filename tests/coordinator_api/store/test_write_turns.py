@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from coordinator_api.store.errors import StoreBusy
-from coordinator_api.store.write_turns import WriteTurns
+from coordinator_api.store.sqlite import WriteTurns
 
 AT_ONCE_S = 0.0
 NEVER_S = 3_600.0

@@ -1,0 +1,398 @@
+"""How a coordinator uses an SQLite file: in WAL mode, one write at a time, and looking after the file by itself.
+
+SQLite keeps pages in memory and a file that it has opened, so it does not notice what others do to the file:
+
+- A file that was deleted, replaced or cut short goes on taking writes, which are lost when the process ends. `OpenFile`
+  compares the file with what was opened, before each commit and before each answer.
+- Damaged bytes are not noticed while their pages are in memory. `FileDamage` has SQLite look through the file by
+  another connection, which has nothing in memory.
+- When SQLite opens a write-ahead log that was damaged, it drops the commits after the damage without a word.
+  `log_damage` finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import struct
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    suppress,
+)
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import quote
+
+from sqlalchemy import Connection, event
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from coordinator_api.settings import Settings
+from coordinator_api.store.errors import (
+    DamagedDatabase,
+    DatabaseCutShort,
+    DatabaseReplaced,
+    StoreBusy,
+    is_damage,
+)
+
+Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+"""Begins a transaction, and commits it when it is left without an error."""
+
+TAKES_WRITE_LOCK = "takes_write_lock"
+"""An execution option: the transaction waits for the write lock when it begins, not at its first write."""
+
+
+def set_up(engine: AsyncEngine, settings: Settings) -> None:
+    """What the coordinator has answered must be durable, so SQLite syncs every commit (`synchronous=FULL`) unless the
+    setting says otherwise.
+    """
+    pragmas = (
+        f"busy_timeout={settings.sqlite_busy_timeout_ms}",
+        "journal_mode=WAL",
+        f"synchronous={settings.sqlite_synchronous}",
+        "foreign_keys=ON",
+    )
+
+    def set_pragmas(connection: Any, _record: object) -> None:
+        # the driver begins no transaction before DDL, so a migration that is cut short would leave half of its tables;
+        # `begin` below does it instead
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in pragmas:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    def begin(connection: Connection) -> None:
+        takes_lock = connection.get_execution_options().get(TAKES_WRITE_LOCK, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if takes_lock else "BEGIN")
+
+    event.listen(engine.sync_engine, "connect", set_pragmas)
+    event.listen(engine.sync_engine, "begin", begin)
+
+
+# --- one write at a time
+
+
+class WriteTurns:
+    """Lets one write of this process after the other begin, in the order in which they ask.
+
+    Writers that all wait for SQLite's own lock would poll it, and wait longer. While one write waits for `patience_s`
+    because another program has locked the database, the others are refused with StoreBusy, so that a locked database
+    holds up one call only.
+    """
+
+    def __init__(self, patience_s: float = 0.5) -> None:
+        self._patience_s = patience_s
+        self._turn = asyncio.Lock()
+        self._waiting: set[asyncio.Timeout] = set()
+        self._is_locked = False
+
+    def around(self, begin: Begin) -> Begin:
+        """Begins the transactions that `begin` does, each in its turn."""
+
+        @asynccontextmanager
+        async def begin_in_turn() -> AsyncIterator[AsyncConnection]:
+            async with self.turn(), AsyncExitStack() as transaction:
+                with self.waiting_for_lock():
+                    connection = await transaction.enter_async_context(begin())
+                yield connection
+
+        return begin_in_turn
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Raises StoreBusy while another write waits for the lock of another program for long."""
+        if self._is_locked:
+            raise _busy()
+        waiting = asyncio.timeout(None)
+        self._waiting.add(waiting)
+        try:
+            async with waiting:
+                await self._turn.acquire()
+        except TimeoutError:
+            raise _busy() from None
+        finally:
+            self._waiting.discard(waiting)
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def waiting_for_lock(self) -> Iterator[None]:
+        """The block, within a turn, waits for the database's write lock."""
+        timer = asyncio.get_running_loop().call_later(self._patience_s, self._refuse_others)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._is_locked = False
+
+    def _refuse_others(self) -> None:
+        self._is_locked = True
+        for waiting in self._waiting:
+            waiting.reschedule(asyncio.get_running_loop().time())
+        self._waiting.clear()
+
+
+def _busy() -> StoreBusy:
+    return StoreBusy(
+        "the database (setting database.url) is locked by another program, and one write is waiting for it already: "
+        "end that program, or try again"
+    )
+
+
+# --- whether the file is the one that was opened
+
+
+class OpenFile:
+    """The database's file and its write-ahead log, as they were when they were first checked."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._identities: dict[Path, tuple[int, int]] = {}
+        self._bytes = 0
+        self._cut_to: int | None = None
+
+    def check(self) -> None:
+        """Raises DatabaseReplaced, DatabaseCutShort. A file that was moved away and put back is in order again."""
+        for path in (self._file, write_ahead_log_of(self._file)):
+            found = stat_of(path)
+            identity = None if found is None else (found.st_dev, found.st_ino)
+            expected = self._identities.get(path, identity)
+            if identity != expected:
+                what = "deleted" if identity is None else "replaced by another one"
+                raise DatabaseReplaced(
+                    f"the file {path} was {what} while the coordinator was using it: nothing more can be stored. Put "
+                    "it back, or stop the coordinator, restore a backup and start it again"
+                )
+            if identity is not None:
+                self._identities[path] = identity
+            if path == self._file and found is not None:
+                self._check_length(found.st_size)
+
+    def _check_length(self, now: int) -> None:
+        """The file only grows, unless another program vacuums it; then its header has the smaller length."""
+        if now < self._bytes and now < bytes_by_header(self._file):
+            self._cut_to = now  # later writes may make the file longer again, but not whole
+        self._bytes = now
+        if self._cut_to is not None:
+            raise DatabaseCutShort(
+                f"the file {self._file} was cut to {self._cut_to} bytes while the coordinator was using it: nothing "
+                "more can be stored. Stop the coordinator, restore a backup and start it again"
+            )
+
+
+def write_ahead_log_of(file: Path) -> Path:
+    """The file beside the database that has its newest writes."""
+    return file.with_name(f"{file.name}-wal")
+
+
+def stat_of(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def bytes_by_header(file: Path) -> int:
+    """The length of the file by its own header. A file that is too short for a header should be a byte longer."""
+    with file.open("rb") as opened:
+        header = opened.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES:
+        return len(header) + 1
+    page_size, pages = _PAGE_SIZE_AND_PAGES.unpack_from(header)
+    return int((_LARGEST_PAGE if page_size == 1 else page_size) * pages)
+
+
+_HEADER_BYTES = 100
+_PAGE_SIZE_AND_PAGES = struct.Struct(">16xH10xI")
+_LARGEST_PAGE = 65_536
+"""Bytes. This page size does not fit into its field of the header, which has 1 instead."""
+
+
+# --- whether the bytes of the file are damaged
+
+_WAIT_S = 0.3
+"""How long a caller waits for a check that is running. The check of a small file takes some milliseconds."""
+
+_REST = 19
+"""A check that took a second is followed by a pause of as many: it takes at most a twentieth of the time."""
+
+
+class FileDamage:
+    """Checks the file by `PRAGMA quick_check` within `watched`, whenever the file has changed since the last check.
+
+    A check takes time in proportion to the file, so it runs in the background, and callers get the newest result. A
+    file that was damaged at the first check is no news: the groups that the damage concerns are set aside already, and
+    the others are led. It belongs to one event loop.
+
+    Source: https://www.sqlite.org/pragma.html#pragma_quick_check
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._checked: tuple[int, int, int] | None = None
+        self._was_damaged: bool | None = None
+        self._problem: str | None = None
+        self._due_s = 0.0
+        self._checking: asyncio.Task[None] | None = None
+        self._connection: sqlite3.Connection | None = None
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """The first check begins at once."""
+        self._begin()
+        try:
+            yield
+        finally:
+            if self._connection is not None:
+                with suppress(sqlite3.ProgrammingError):  # it was closed meanwhile
+                    self._connection.interrupt()
+            if self._checking is not None:
+                await asyncio.wait((self._checking,))
+                self._checking = None
+
+    async def check(self) -> None:
+        """Raises DamagedDatabase when the file was in order at the first check, and is no longer."""
+        if self._checked is not None and self._checking is None and time.monotonic() >= self._due_s:
+            self._begin()
+        if self._checking is not None:
+            await asyncio.wait((self._checking,), timeout=_WAIT_S)
+        if self._problem is not None and not self._was_damaged:
+            raise DamagedDatabase(
+                f"the file {self._file} was damaged while the coordinator was using it: {self._problem}. Stop the "
+                "coordinator, restore a backup and start it again"
+            )
+
+    def _begin(self) -> None:
+        found = stat_of(self._file)
+        if found is None:
+            return
+        version = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+        if version != self._checked:
+            self._checked = version
+            self._checking = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        began_s = time.monotonic()
+        try:
+            self._problem = await asyncio.to_thread(self._found)
+        except sqlite3.DatabaseError:  # the file cannot be opened, which reads and writes report by themselves
+            self._checked = (0, 0, 0)
+        else:
+            if self._was_damaged is None:
+                self._was_damaged = self._problem is not None
+        finally:
+            self._checking = None
+        now_s = time.monotonic()
+        self._due_s = now_s + _REST * (now_s - began_s)
+
+    def _found(self) -> str | None:
+        """The first damage of the file; None if it is in order. Raises sqlite3.DatabaseError."""
+        try:
+            # the first page as it is in the file: SQLite reads it from the write-ahead log, if that has it
+            self._ask("PRAGMA schema_version", "immutable=1")
+            answer = self._ask("PRAGMA quick_check(1)", "mode=ro")
+        except sqlite3.DatabaseError as error:
+            if is_damage(error):
+                return str(error)
+            raise
+        return None if answer == "ok" else " ".join(str(answer).split())
+
+    def _ask(self, statement: str, option: str) -> object:
+        # by SQLite itself: when a program closes a file that it has opened beside SQLite, SQLite's locks on it are gone
+        uri = f"file:{quote(str(self._file))}?{option}"
+        with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
+            self._connection = connection
+            try:
+                return connection.execute(statement).fetchone()[0]
+            finally:
+                self._connection = None
+
+
+# --- whether the write-ahead log that an earlier process left is whole
+
+_LOG_HEADER = struct.Struct(">8I")
+_FRAME_HEADER = struct.Struct(">6I")
+_BYTE_ORDERS = {0x377F0682: "<", 0x377F0683: ">"}
+"""The order of the bytes in the words over which checksums are made, by the magic number of the log."""
+
+_WORD = 0xFFFFFFFF
+
+
+class _Frame(NamedTuple):
+    """`fits`: SQLite takes the frame. `continues`: its checksum continues the one that stands in the frame before it,
+    whether SQLite takes that frame or not.
+    """
+
+    is_commit: bool
+    fits: bool
+    continues: bool
+
+
+def log_damage(log: Path) -> str | None:
+    """The damage of a write-ahead log by which commits are lost; None without any. Raises OSError.
+
+        header (32 bytes), then frames: frame header (24 bytes), page        all numbers big-endian
+
+    When SQLite opens a database, it takes the frames up to the first one whose checksum does not fit, because a write
+    that a power loss has cut short looks like that. Bytes that were changed later look the same. The difference: each
+    frame's checksum continues that of the frame before, and a commit is synced before the next one begins. So when the
+    first frame that does not fit is, or is followed by, a commit that further frames continue, that commit was complete
+    and was answered. Damage within the very last commit cannot be told from a write that was cut short.
+
+    Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+    """
+    try:
+        opened = log.open("rb")
+    except FileNotFoundError:
+        return None
+    with opened:
+        header = opened.read(_LOG_HEADER.size)
+        if not opened.read(1):
+            return None  # no frame follows
+        opened.seek(_LOG_HEADER.size)
+        magic, _, page_size, _, *salts_and_sums = _LOG_HEADER.unpack(header)
+        order, salts, sums = _BYTE_ORDERS.get(magic), salts_and_sums[:2], salts_and_sums[2:]
+        if order is None or not 512 <= page_size <= _LARGEST_PAGE or _continued([0, 0], header[:24], order) != sums:
+            return "its header is damaged"
+        broken_at, after_commit = 0, False
+        for number, frame in enumerate(_frames(opened, page_size, salts, sums, order), start=1):
+            if broken_at and after_commit and frame.continues:
+                return f"frame {broken_at} of it is damaged, and commits come after that"
+            if not broken_at and not frame.fits:
+                broken_at = number
+            after_commit = frame.is_commit
+    return None
+
+
+def _frames(opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str) -> Iterator[_Frame]:
+    """Each complete frame of the file. Those of an earlier use of the file have other salts, and fit nothing."""
+    fits = True
+    while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
+        page = opened.read(page_size)
+        if len(page) < page_size:
+            return
+        _, pages_after_commit, *salts_and_sums = _FRAME_HEADER.unpack(header)
+        is_of_log = salts_and_sums[:2] == salts
+        continues = is_of_log and _continued(_continued(sums, header[:8], order), page, order) == salts_and_sums[2:]
+        fits = fits and continues
+        yield _Frame(pages_after_commit != 0, fits, continues)
+        sums = salts_and_sums[2:]
+
+
+def _continued(sums: list[int], content: bytes, order: str) -> list[int]:
+    first, second = sums
+    words = struct.unpack(f"{order}{len(content) // 4}I", content)
+    for one, two in zip(words[::2], words[1::2], strict=True):
+        first = (first + one + second) & _WORD
+        second = (second + two + first) & _WORD
+    return [first, second]
