@@ -40,6 +40,7 @@ from coordinator_api.store.engine import (
 from coordinator_api.store.errors import StoreInUse, UnusableDatabase
 from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.lease_store import FileLeaseStore, SqlLeaseStore
+from coordinator_api.store.recordings import read_only_engine
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sqlite import Begin, bytes_by_header, log_damage, stat_of, write_ahead_log_of
 from coordinator_api.store.token_store import TokenStore
@@ -106,6 +107,7 @@ async def exclusive_engine(settings: Settings) -> AsyncIterator[tuple[AsyncEngin
         elif file is None:
             yield engine, begin_writing(engine)
         else:
+            await _refuse_unusable(settings, file)
             with file_lease(file):
                 yield engine, begin_writing(engine)
     finally:
@@ -168,6 +170,25 @@ async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIE
 
 
 # --- an SQLite file
+
+
+async def _refuse_unusable(settings: Settings, file: Path) -> None:
+    """A file that is not a coordinator's, or is of another schema, stays as it is: without a lock file beside it, and
+    not even in WAL mode. Raises UnusableDatabase.
+    """
+    found = stat_of(file)
+    if found is None or not found.st_size:  # SQLite would delete the write-ahead log beside an empty file
+        return
+    engine = read_only_engine(settings.database_url)
+    try:
+        async with engine.connect() as connection:
+            version = await connection.run_sync(schema.version_of)
+            if not await connection.run_sync(schema.takes_this_release, version):
+                await connection.run_sync(schema.check_upgradable, version)
+    except SQLAlchemyError:
+        pass  # the file is damaged or locked: whoever opens it to write reports that
+    finally:
+        await engine.dispose()
 
 
 @contextmanager

@@ -186,6 +186,13 @@ def check_upgradable(connection: Connection, version: str | None) -> None:
         unknown = why_unknown(version)
         if unknown is not None:
             raise UnusableDatabase(f"the database {unknown}")
+        return
+    of_others = metadata.tables.keys() & set(inspect(connection).get_table_names())
+    if of_others:
+        raise UnusableDatabase(
+            f"the database has a table {min(of_others)} and no schema version, so it is not a coordinator's, and is "
+            "left as it is: name another database"
+        )
 
 
 def why_unknown(version: str) -> str | None:

@@ -1,13 +1,15 @@
-"""A database that had groups in it is never taken for a new one, whatever became of its files."""
+"""A database that had groups in it is never taken for a new one, and a file that is refused is left as it is."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from coordinator_api.settings import Settings
 from coordinator_api.store.errors import UnusableDatabase
 from coordinator_api.store.opening import migrate, open_store
 from tests.coordinator_api.store.databases import settings_for
@@ -84,3 +86,50 @@ async def test_should_take_an_empty_file_that_was_never_used(tmp_path: Path) -> 
 
     async with open_store(settings_for(tmp_path)) as opened:
         assert await opened.repository.group_ids() == ["g"]
+
+
+def text(file: Path) -> None:
+    file.write_text("no database, but long enough for the header of one " * 3)
+
+
+def database_of(*statements: str) -> Callable[[Path], None]:
+    def create(file: Path) -> None:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    return create
+
+
+VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"
+
+
+@pytest.mark.parametrize(
+    "create, said",
+    [
+        (text, "is not an SQLite database, and is left as it is"),
+        (database_of("CREATE TABLE groups (name TEXT)"), "has a table groups and no schema version"),
+        (database_of(VERSION_TABLE, "INSERT INTO alembic_version VALUES ('0004')"), "has schema version 0004, from"),
+        (database_of(VERSION_TABLE, "INSERT INTO alembic_version VALUES ('f00')"), "has schema version f00, which"),
+        (
+            database_of("PRAGMA journal_mode=WAL", VERSION_TABLE, "INSERT INTO alembic_version VALUES ('0004')"),
+            "has schema version 0004, from",
+        ),
+    ],
+)
+async def test_should_leave_a_file_as_it_is_when_it_is_refused(
+    tmp_path: Path, create: Callable[[Path], None], said: str
+) -> None:
+    create(tmp_path / FILE)
+    before = (tmp_path / FILE).read_bytes()
+
+    for open_it in (migrate, opened_and_closed):
+        with pytest.raises(UnusableDatabase, match=said):
+            await open_it(settings_for(tmp_path))
+
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {FILE: before}
+
+
+async def opened_and_closed(settings: Settings) -> None:
+    async with open_store(settings):
+        pass
