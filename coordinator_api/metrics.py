@@ -50,7 +50,9 @@ METRICS = (
         (),
         "1 while this coordinator may answer for its groups; 0 while it could not renew its lease. Always 1 on SQLite.",
     ),
-    ServiceMetric("assignor_takeover_total", (), "Groups that this coordinator took: free ones, and given ones."),
+    ServiceMetric(
+        "assignor_takeover_total", (), "Groups that this coordinator took over, free or given. None on SQLite."
+    ),
     ServiceMetric("assignor_hand_over_total", (), "Groups that this coordinator gave to another one."),
     ServiceMetric(
         "assignor_late_answers_refused_total", (), "Answers that were not given because the lease had ended."

@@ -36,9 +36,8 @@ Rules:
   own groups is true as long as it has its row, whatever other coordinators do.
 - An SQLite file has one coordinator, whose lease never expires (`coordinator_api/store/opening.py`).
 
-    decisions          what is to be done, and where a group is. Pure, like the next two
-    spreading          which coordinator takes which free group, and what moves for balance
-    lease_holder       the rules: the expiry of the own lease, and of others; what follows a poll
+    decisions          what is to be done, which free group is taken, and which group moves for balance. Pure
+    lease_holder       the rules, pure as well: the expiry of the own lease, and of others; what follows a poll
     owned_groups       groups open after they were taken, and close before they are handed over
     coordinator_lease  the renewal loop, and the questions that calls ask
 

@@ -103,8 +103,8 @@ class CoordinatorLease:
             store, self._store_turn, self._holder, groups, metrics, self._now_ms, self._notify_waiters
         )
         self._creating: dict[str, str | None] = {}
-        self._was_valid: bool | None = None
-        self._ended_ms = 0.0
+        self._was_valid = False
+        self._ended_ms: float | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
         self._serves = self._is_leaving = self._has_left = False
@@ -122,7 +122,7 @@ class CoordinatorLease:
 
     def epoch(self, group_id: str) -> int:
         """Of a group that is here."""
-        return self._owned_groups.epoch(group_id)
+        return self._holder.owned.get(group_id, 0)
 
     async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
         """Where the group is, by rows read after this call began, or after LONGEST_POLL_WAIT_S by older ones. Here: it
@@ -137,7 +137,7 @@ class CoordinatorLease:
             match self._holder.whereabouts(group_id):
                 case Here() as here if self._groups.is_open(group_id):
                     return here
-                case Elsewhere() as elsewhere if is_new or self._owned_groups.was_given(group_id):
+                case Elsewhere() as elsewhere if is_new or self._holder.has_changed(group_id):
                     return elsewhere
                 case NoSuchGroup() as none if is_new:
                     return none
@@ -190,11 +190,9 @@ class CoordinatorLease:
         if self._creating[group_id] != self._holder.coordinator_id:
             self._groups.lose(group_id)  # the row of the coordinator that stored it is gone
             return
-        self._owned_groups.created(group_id, epoch)
         self._holder.created(group_id, epoch)
 
     def deleted(self, group_id: str) -> None:
-        self._owned_groups.deleted(group_id)
         self._holder.deleted(group_id)
 
     def lost(self, group_id: str) -> None:
@@ -321,12 +319,11 @@ class CoordinatorLease:
         self._polls_fail = False
         if view is not None:
             self._view_sent_ms = sent_ms
-            self._owned_groups.seen(sent_ms)
         self._note_lease()
         self._watch_expiry(sent_ms)
         self._take_in(actions)
         if not self._is_leaving:
-            self._owned_groups.reconcile()
+            self._owned_groups.open_rest()
         self._notify_waiters()
 
     def _request_poll(self) -> None:
@@ -356,23 +353,18 @@ class CoordinatorLease:
 
     def _note_lease(self) -> None:
         """Count and log a change between a valid lease and an expired one."""
-        is_valid = self._may_answer()
-        is_first = self._was_valid is None
-        if is_valid == self._was_valid or (is_first and not is_valid) or self._has_left:
+        is_valid, groups = self._may_answer(), len(self._holder.owned)
+        if is_valid == self._was_valid or self._has_left:
             return
         self._was_valid = is_valid
         self._metrics.lease_valid.set(is_valid)
-        if is_first:
-            return
-        now_ms = self._now_ms()
-        if is_valid:
-            after_ms = round(now_ms - self._ended_ms)
-            self._logger.warning("lease_regained", after_ms=after_ms, groups=len(self._owned_groups))
-            return
-        self._ended_ms = now_ms
-        self._logger.warning("lease_ended", groups=len(self._owned_groups))
-        self._groups.let_go()  # held callers get their answer now, and can go to another coordinator
-        self._notify_waiters()
+        if not is_valid:
+            self._ended_ms = self._now_ms()
+            self._logger.warning("lease_ended", groups=groups)
+            self._groups.let_go()  # held callers get their answer now, and can go to another coordinator
+            self._notify_waiters()
+        elif self._ended_ms is not None:
+            self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)
 
     def _take_in(self, actions: list[Action]) -> None:
         """Carry out at once what concerns only this process. The rest replaces what was left of the last poll's."""
@@ -380,13 +372,12 @@ class CoordinatorLease:
         for action in actions:
             match action:
                 case Lose(group_id):
-                    self._owned_groups.lose(group_id)
+                    self._groups.lose(group_id)
                     self._logger.warning("group_lost", group=group_id)
                 case ReadAgain():
                     self._groups.read_again()
                 case Enter():
-                    self._logger.warning("coordinator_removed", groups=len(self._owned_groups))
-                    self._owned_groups.lose_all()
+                    self._logger.warning("coordinator_removed", groups=len(actions) - 1)  # the others are `Lose`
                 case HandOver():  # begun at once: the group counts as closed from now on
                     self._owned_groups.hand_over([action])
                 case _:
@@ -418,11 +409,8 @@ class CoordinatorLease:
                     if is_gone:
                         self._logger.warning("coordinator_ended", coordinator=coordinator_id)
                 case Take():
-                    await self._take(action)
+                    me = self._holder.coordinator_id
+                    if me is not None and not self._is_leaving and action.group_id not in self._creating:
+                        await self._owned_groups.take(action, me)
         except StoreError as error:
             self._logger.warning("lease_action_failed", action=type(action).__name__, error=str(error))
-
-    async def _take(self, take: Take) -> None:
-        me = self._holder.coordinator_id
-        if me is not None and not self._is_leaving and take.group_id not in self._creating:
-            await self._owned_groups.take(take, me)

@@ -2,9 +2,9 @@
 
 Rules:
 - Polls go one at a time. The actions that follow a poll are carried out, or given up, before the next poll is sent.
-- A group is open here only after a take that succeeded. A group that the rows give to this coordinator and that is not
-  open here is taken once more: another coordinator handed it over, or the answer to an earlier take was lost. The epoch
-  rises by that, so an older request that is still on its way finds another epoch and does nothing.
+- A group is owned here only after a take that succeeded. A group that the rows give to this coordinator and that is
+  not owned here is taken once more: another coordinator handed it over, or the answer to an earlier take was lost. The
+  epoch rises by that, so an older request that is still on its way finds another epoch and does nothing.
 - A coordinator closes a group before it hands the group over. The rows say whether the hand-over succeeded.
 - What this coordinator did since its last poll may be newer than the next view, so it overrides one more view.
 - A renewal that is answered too late does not let this coordinator answer, but keeps others from its groups. So the
@@ -18,7 +18,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from coordinator_api.lease import spreading
 from coordinator_api.lease.decisions import (
     Action,
     Elsewhere,
@@ -32,6 +31,9 @@ from coordinator_api.lease.decisions import (
     ReadAgain,
     Take,
     Whereabouts,
+    hand_over_of,
+    hand_overs_of_all,
+    takes_of,
 )
 from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseTimes, LeaseView
 
@@ -200,12 +202,17 @@ class LeaseHolder:
         expired = self._observed.expired()
         self._learn(view, expired)
         actions: list[Action] = [*self._losses(me)]
-        if has_regained and self._open:
+        if has_regained and self._owned:
             actions.append(ReadAgain())
         if self._expiry.may_answer(now_ms) and not self._is_leaving:
             actions += expired
             actions += self._moves(me, is_calm=not expired)
         return actions
+
+    @property
+    def owned(self) -> Mapping[str, int]:
+        """The groups that this coordinator owns and has open, or is opening, each with the epoch that writes name."""
+        return self._owned
 
     @property
     def groups(self) -> Mapping[str, GroupOwner]:
@@ -216,10 +223,14 @@ class LeaseHolder:
         """Whether an answer that is computed now may be given, for any group that is here."""
         return self._expiry.may_answer(now_ms)
 
+    def has_changed(self, group_id: str) -> bool:
+        """Whether this coordinator took, gave, created or deleted the group after the newest poll."""
+        return group_id in self._done_since
+
     def whereabouts(self, group_id: str) -> Whereabouts:
         """As far as is known. That a group is here says nothing about the lease."""
-        if group_id in self._open:
-            return Here(self._open[group_id])
+        if group_id in self._owned:
+            return Here(self._owned[group_id])
         group = self._groups.get(group_id)
         if group is None:
             return NoSuchGroup()
@@ -232,20 +243,20 @@ class LeaseHolder:
 
     def taken(self, take: Take, epoch: int) -> None:
         """The take succeeded, and the group is in this epoch. One that failed needs nothing: the next view tells."""
-        self._opened(take.group_id, epoch)
+        self._own(take.group_id, epoch)
 
     def given(self, hand_over: HandOver) -> None:
         """The hand-over succeeded."""
         group_id = hand_over.group_id
-        self._open.pop(group_id, None)
+        self._owned.pop(group_id, None)
         self._note(group_id, GroupOwner(group_id, hand_over.to, hand_over.epoch + 1, self._members(group_id)))
 
     def created(self, group_id: str, epoch: int) -> None:
         """This coordinator has declared a new group, and owns it in this epoch."""
-        self._opened(group_id, epoch)
+        self._own(group_id, epoch)
 
     def deleted(self, group_id: str) -> None:
-        self._open.pop(group_id, None)
+        self._owned.pop(group_id, None)
         self._note(group_id, None)
 
     def movable(self, group_ids: Collection[str]) -> None:
@@ -260,11 +271,11 @@ class LeaseHolder:
         has left: close them before.
         """
         self._is_leaving = True
-        opened = dict(self._open)
-        self._open.clear()
+        opened = dict(self._owned)
+        self._owned.clear()
         if self.coordinator_id is None:
             return []
-        moves = spreading.leaving(self._known(), self.coordinator_id, self._observed.silent())
+        moves = hand_overs_of_all(self._known(), self.coordinator_id, self._observed.silent())
         return [move for move in moves if opened.get(move.group_id) == move.epoch]
 
     # --- the parts
@@ -275,7 +286,7 @@ class LeaseHolder:
         self._poll_due_ms = now_ms
         self._coordinators: Mapping[str, CoordinatorRow] = {}
         self._groups: dict[str, GroupOwner] = {}
-        self._open: dict[str, int] = {}
+        self._owned: dict[str, int] = {}
         self._done_since: dict[str, GroupOwner | None] = {}
         self._movable_ids = frozenset[str]()
         self._is_leaving = False
@@ -287,10 +298,8 @@ class LeaseHolder:
 
     def _answered(self, *, in_time: bool) -> None:
         if not in_time:
-            self._late_renewals, self._timely = (
-                min(self._late_renewals + int(self.renews), MOST_POLLS_BEFORE_RENEWAL),
-                0,
-            )
+            self._late_renewals = min(self._late_renewals + int(self.renews), MOST_POLLS_BEFORE_RENEWAL)
+            self._timely = 0
             return
         self._timely += 1
         if self._timely >= self._polls_before_renewal + FORGIVEN_AFTER_POLLS:
@@ -303,7 +312,7 @@ class LeaseHolder:
         return now_ms if self.renews else max(now_ms, sent_ms + self._times.renewal_ms / RETRIES_A_POLL)
 
     def _removed(self, now_ms: float) -> list[Action]:
-        lost = [Lose(group_id) for group_id in self._open]
+        lost = [Lose(group_id) for group_id in self._owned]
         self.coordinator_id = None
         self._begin_anew(now_ms)
         return [*lost, Enter()]
@@ -314,41 +323,35 @@ class LeaseHolder:
             ended = {each.coordinator_id for each in expired}
             self._coordinators = {key: row for key, row in view.coordinators.items() if key not in ended}
         self._groups = dict(view.groups)
-        for group_id, group in self._done_since.items():
-            if group is None:
-                self._groups.pop(group_id, None)
-            else:
-                self._groups[group_id] = group
-        self._done_since.clear()
+        done_since, self._done_since = self._done_since, {}
+        for group_id, group in done_since.items():
+            self._set(group_id, group)
 
     def _known(self) -> LeaseView:
         return LeaseView(self._coordinators, self._groups)
 
     def _losses(self, me: str) -> list[Lose]:
-        lost = []
-        for group_id, epoch in self._open.items():
-            group = self._groups.get(group_id)
-            if group is None or group.owner != me or group.epoch != epoch:
-                lost.append(Lose(group_id))
-        for each in lost:
-            del self._open[each.group_id]
-        return lost
+        ours = {group.group_id: group.epoch for group in self._groups.values() if group.owner == me}
+        lost = [group_id for group_id, epoch in self._owned.items() if ours.get(group_id) != epoch]
+        for group_id in lost:
+            del self._owned[group_id]
+        return [Lose(group_id) for group_id in lost]
 
     def _moves(self, me: str, *, is_calm: bool) -> list[Action]:
         known, silent = self._known(), self._observed.silent()
-        own = [group for group in self._groups.values() if group.owner == me and group.group_id not in self._open]
+        own = [group for group in self._groups.values() if group.owner == me and group.group_id not in self._owned]
         takes = [Take(group.group_id, me, group.epoch) for group in own]
-        takes += spreading.takes(known, me, silent, self._observed.waiting_too_long())
+        takes += takes_of(known, me, silent, self._observed.waiting_too_long())
         if takes or not is_calm or any(known.is_free(group) for group in self._groups.values()):
             return [*takes]
-        move = spreading.hand_over(known, me, self._movable_ids & self._open.keys(), silent)
+        move = hand_over_of(known, me, self._movable_ids & self._owned.keys(), silent)
         if move is None:
             return []
-        del self._open[move.group_id]
+        del self._owned[move.group_id]
         return [move]
 
-    def _opened(self, group_id: str, epoch: int) -> None:
-        self._open[group_id] = epoch
+    def _own(self, group_id: str, epoch: int) -> None:
+        self._owned[group_id] = epoch
         self._note(group_id, GroupOwner(group_id, self.coordinator_id, epoch, self._members(group_id)))
 
     def _members(self, group_id: str) -> int:
@@ -357,6 +360,9 @@ class LeaseHolder:
 
     def _note(self, group_id: str, group: GroupOwner | None) -> None:
         self._done_since[group_id] = group
+        self._set(group_id, group)
+
+    def _set(self, group_id: str, group: GroupOwner | None) -> None:
         if group is None:
             self._groups.pop(group_id, None)
         else:

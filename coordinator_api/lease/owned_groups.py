@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import structlog
 
 from coordinator_api.background_tasks import BackgroundTasks
-from coordinator_api.lease.decisions import Elsewhere, HandOver, Here, Take
+from coordinator_api.lease.decisions import Elsewhere, HandOver, Take
 from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.metrics import Metrics
 from coordinator_api.store.errors import NotOwner, StoreError
@@ -65,6 +66,7 @@ class GroupHost(Protocol):
         """Answer all requests that are held."""
 
 
+@dataclass(slots=True)
 class GroupLease:
     """The time in which this coordinator owns one group. Every answer from the group's memory calls `check` first.
 
@@ -72,37 +74,29 @@ class GroupLease:
     `lost`: called with the group's id when a write was refused.
     """
 
-    __slots__ = ("_check_lease", "_has_ended", "_lost", "epoch", "group_id")
-
-    def __init__(
-        self,
-        group_id: str,
-        epoch: int = 0,
-        check_lease: Callable[[], None] | None = None,
-        lost: Callable[[str], None] = lambda group_id: None,
-    ) -> None:
-        self.group_id = group_id
-        self.epoch = epoch
-        self._check_lease = check_lease
-        self._lost = lost
-        self._has_ended = False
+    group_id: str
+    epoch: int = 0
+    check_lease: Callable[[], None] | None = None
+    lost: Callable[[str], None] | None = None
+    has_ended: bool = field(default=False, init=False)
 
     def check(self) -> None:
         """Raises NotOwner, LeaseEnded."""
-        if self._has_ended:
+        if self.has_ended:
             raise not_here(self.group_id)
-        if self._check_lease is not None:
-            self._check_lease()
+        if self.check_lease is not None:
+            self.check_lease()
 
     def end(self) -> None:
         """Answer nothing from this memory any more."""
-        self._has_ended = True
+        self.has_ended = True
 
     def was_lost(self) -> None:
         """A write was refused: the store has another owner of the group, or another epoch."""
-        if not self._has_ended:
-            self._has_ended = True
-            self._lost(self.group_id)
+        if not self.has_ended:
+            self.end()
+            if self.lost is not None:
+                self.lost(self.group_id)
 
 
 def not_here(group_id: str) -> NotOwner:
@@ -111,8 +105,8 @@ def not_here(group_id: str) -> NotOwner:
 
 
 class OwnedGroups:
-    """`store_turn`: held during each call to the store, so that polls and changes of rows go one at a time. `changed`:
-    called after each step that a call may wait for.
+    """Opens and closes the groups that `holder` owns. `store_turn`: held during each call to the store, so that polls
+    and changes of rows go one at a time. `changed`: called after each step that a call may wait for.
 
     Seven parameters: it is the part of `CoordinatorLease` that opens and closes, and shares what that one is made of.
     """
@@ -136,80 +130,39 @@ class OwnedGroups:
         self._changed = changed
         self._logger = structlog.get_logger("coordinator_api")
         self._tasks = BackgroundTasks()
-        self._owned: dict[str, int] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._openings = asyncio.Semaphore(OPENED_AT_ONE_TIME)
         self._moving: set[str] = set()
         self._closings = asyncio.Semaphore(CLOSED_AT_ONE_TIME)
-        self._given: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._owned)
-
-    def epoch(self, group_id: str) -> int:
-        """Of a group that is here."""
-        return self._owned.get(group_id, 0)
-
-    def was_given(self, group_id: str) -> bool:
-        """Whether the group was handed over after the last poll was sent."""
-        return group_id in self._given
 
     @property
     def is_opening(self) -> bool:
         return bool(self._opening)
 
-    # --- events of a group
-
-    def created(self, group_id: str, epoch: int) -> None:
-        """The group was declared here."""
-        self._owned[group_id] = epoch
-
-    def deleted(self, group_id: str) -> None:
-        self._owned.pop(group_id, None)
-
-    def lose(self, group_id: str) -> None:
-        """Another coordinator owns the group, or none does."""
-        self._owned.pop(group_id, None)
-        self._groups.lose(group_id)
-
-    def lose_all(self) -> None:
-        for group_id in list(self._owned):
-            self._groups.lose(group_id)
-        self._owned.clear()
-
-    def seen(self, sent_ms: float) -> None:
-        """A poll that was sent then has read the rows."""
-        self._given = {group_id: at_ms for group_id, at_ms in self._given.items() if at_ms > sent_ms}
-
-    def reconcile(self) -> None:
-        """Open groups that could not be read when they were taken, and lose those that the rows do not give to us."""
-        for group_id, epoch in list(self._owned.items()):
-            if group_id in self._moving:
-                continue
-            if self._holder.whereabouts(group_id) != Here(epoch):
-                self.lose(group_id)
-            elif group_id not in self._opening and not self._groups.is_open(group_id):
-                self._open(group_id)
-
     # --- take
+
+    def open_rest(self) -> None:
+        """Open groups that could not be read when they were taken."""
+        for group_id, epoch in self._holder.owned.items():
+            if group_id not in self._opening and not self._groups.is_open(group_id):
+                self._open(group_id, epoch)
 
     async def take(self, take: Take, me: str) -> None:
         """Raises StoreError."""
         if take.group_id in self._moving:
             return
-        if take.group_id in self._owned:
-            self.lose(take.group_id)
+        self._groups.lose(take.group_id)  # it may still be open in an epoch that has passed
         async with self._store_turn:
             epoch = await self._store.take(take.group_id, take.owner, take.epoch, me)
             if epoch is None:
                 return
             self._holder.taken(take, epoch)
-        self._owned[take.group_id] = epoch
-        self._metrics.takeovers.inc()
-        self._open(take.group_id)
+        if self._store.times.expires:  # otherwise no other coordinator can have had the group
+            self._metrics.takeovers.inc()
+        self._open(take.group_id, epoch)
 
-    def _open(self, group_id: str) -> None:
-        opening = self._opening[group_id] = self._tasks.start(self._opened(group_id, self._owned[group_id]))
+    def _open(self, group_id: str, epoch: int) -> None:
+        opening = self._opening[group_id] = self._tasks.start(self._opened(group_id, epoch))
 
         def done(ended: asyncio.Task[None]) -> None:
             if self._opening.get(group_id) is ended:
@@ -222,7 +175,7 @@ class OwnedGroups:
         began_ms = self._now_ms()
         try:
             async with self._openings:
-                if self._owned.get(group_id) != epoch:
+                if self._holder.owned.get(group_id) != epoch:
                     return
                 is_there = await self._groups.open_owned(group_id, epoch)
         except StoreError as error:  # it is tried again after the next poll
@@ -231,21 +184,18 @@ class OwnedGroups:
         except Exception as error:  # a bug; others are opened all the same
             self._logger.error("group_not_opened", group=group_id, exc_info=error)
             return
-        if self._owned.get(group_id) != epoch:
+        if self._holder.owned.get(group_id) != epoch:
             self._groups.lose(group_id)  # it was lost meanwhile
         elif is_there:
             self._logger.info("group_taken", group=group_id, epoch=epoch, took_ms=round(self._now_ms() - began_ms))
         else:
-            self.deleted(group_id)
             self._holder.deleted(group_id)
 
     # --- hand over
 
     def hand_over(self, moves: Iterable[HandOver]) -> Collection[asyncio.Task[None]]:
-        """Begin to hand over. Each group that can be moved counts as closed from now on."""
-        begun = [
-            each for each in moves if each.group_id not in self._moving and self._owned.get(each.group_id) == each.epoch
-        ]
+        """Begin to hand groups over that `holder` does not own any more."""
+        begun = list(moves)
         self._moving.update(each.group_id for each in begun)
         return [self._tasks.start(self._hand_over(each)) for each in begun]
 
@@ -257,8 +207,7 @@ class OwnedGroups:
         while left:
             together = [left.popleft() for _ in range(min(MOVED_AT_A_TIME, len(left)))]
             moving = self.hand_over(together)
-            if moving:
-                await asyncio.wait(moving)
+            await asyncio.wait(moving)
 
     async def _hand_over(self, move: HandOver) -> None:
         """Raises nothing: the next poll says whether it succeeded."""
@@ -269,12 +218,9 @@ class OwnedGroups:
                 release = await self._groups.close_owned(group_id)
             me = self._holder.coordinator_id
             async with self._store_turn:
-                if me is None or self._owned.pop(group_id, None) != move.epoch:
-                    return
-                if not await self._store.hand_over(group_id, move.epoch, me, move.to):
+                if me is None or not await self._store.hand_over(group_id, move.epoch, me, move.to):
                     return
                 self._holder.given(move)
-                self._given[group_id] = self._now_ms()
             self._metrics.hand_overs.inc()
             found = self._holder.whereabouts(group_id)
             to = found.url if isinstance(found, Elsewhere) else move.to

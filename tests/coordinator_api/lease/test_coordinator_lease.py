@@ -14,7 +14,8 @@ from coordinator_api.lease.decisions import Elsewhere, Here, NoSuchGroup
 from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.metrics import Metrics
 from coordinator_api.store.errors import LeaseEnded, StoreError
-from coordinator_api.store.lease_rows import GroupOwner, LeaseView, lease_times
+from coordinator_api.store.lease_rows import GroupOwner, LeaseStore, LeaseView, lease_times
+from coordinator_api.store.lease_store import FileLeaseStore
 from tests.coordinator_api.lease.table import InMemoryLeaseStore, LeaseTable
 
 TIMES = lease_times(600)
@@ -80,11 +81,11 @@ class UnsteadyStore(InMemoryLeaseStore):
 class Rim:
     """One coordinator."""
 
-    def __init__(self, table: LeaseTable, url: str) -> None:
+    def __init__(self, table: LeaseTable, url: str, lease_store: LeaseStore | None = None) -> None:
         self.groups = Groups()
         self.metrics = Metrics(lambda: ({}, 0), lambda: 0)
         self.store = UnsteadyStore(table, TIMES)
-        self.lease = CoordinatorLease(self.store, url, "1", self.groups, self.metrics)
+        self.lease = CoordinatorLease(lease_store or self.store, url, "1", self.groups, self.metrics)
 
     def measured(self, name: str) -> float:
         value = self.metrics.registry.get_sample_value(name)
@@ -124,6 +125,18 @@ async def test_should_open_what_nobody_has_before_it_has_started() -> None:
         assert await rim.lease.located("nobody") == NoSuchGroup()
         assert rim.measured("assignor_takeover_total") == 2
     assert table.coordinators == {}
+
+
+async def test_should_count_no_takeover_where_no_other_coordinator_can_have_had_a_group() -> None:
+    async def group_ids() -> list[str]:
+        return ["g", "h"]
+
+    rim = Rim(LeaseTable(), "http://a", FileLeaseStore(group_ids))
+    await rim.lease.start()
+
+    assert rim.groups.epochs == {"g": 0, "h": 0}
+    assert rim.measured("assignor_takeover_total") == 0
+    await rim.lease.leave()
 
 
 async def test_should_give_a_group_for_balance_and_say_where_it_is() -> None:
