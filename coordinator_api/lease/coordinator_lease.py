@@ -258,18 +258,13 @@ class CoordinatorLease:
                 await asyncio.sleep(min(self._times.renewal_ms, PAUSE_AFTER_A_BUG_MS) / 1000)
 
     async def _next_step(self) -> None:
-        if self._holder.coordinator_id is None:
-            try:
-                await self._enter()
-            except StoreError as error:
-                self._log_failure(error)
-                await self._rest(self._times.renewal_ms)
-                return
         now_ms, due_ms = self._now_ms(), self._poll_due_ms
         if self._poll_is_requested:
             due_ms = min(due_ms, self._poll_sent_ms + min(SHORTEST_BETWEEN_MS, self._times.renewal_ms / 5))
         if due_ms <= now_ms:
             try:
+                if self._holder.coordinator_id is None:
+                    await self._enter()
                 await self._poll()
             except StoreError as error:
                 self._log_failure(error)
@@ -296,7 +291,7 @@ class CoordinatorLease:
         async with self._store_turn:
             await self._store.enter(coordinator_id, self._url, self._release)
         self._holder.entered(coordinator_id, self._url, self._now_ms())
-        if self._store.times.expires:  # else there is no other coordinator that an operator may look for
+        if self.is_shared:  # else there is no other coordinator that an operator may look for
             self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self._url)
 
     async def _poll(self) -> None:
@@ -319,7 +314,6 @@ class CoordinatorLease:
         self._polls_fail = False
         if view is not None:
             self._view_sent_ms = sent_ms
-        self._note_lease()
         self._watch_expiry(sent_ms)
         self._take_in(actions)
         if not self._is_leaving:
@@ -337,19 +331,17 @@ class CoordinatorLease:
             self._logger.warning("lease_not_renewed", error=str(error))
 
     def _watch_expiry(self, sent_ms: float) -> None:
-        """Notice the expiry at its moment, also while a poll waits for the database."""
-        if not self.is_shared:
-            return
+        """Note whether the lease is valid now, and again when it expires, also while a poll waits for the database.
+
+        `sent_ms`: when the poll was sent that renewed the lease.
+        """
+        self._note_lease()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
-        in_ms = max(0.0, sent_ms + self._times.valid_ms - self._now_ms()) + 1
-        self._expiry_timer = asyncio.get_running_loop().call_later(in_ms / 1000, self._expiry_is_due, sent_ms)
-
-    def _expiry_is_due(self, sent_ms: float) -> None:
-        """Waits again if the loop's clock runs ahead of this one: while no poll is answered, nothing else notices."""
-        self._note_lease()
-        if self._now_ms() <= sent_ms + self._times.valid_ms:
-            self._watch_expiry(sent_ms)
+        left_ms = sent_ms + self._times.valid_ms - self._now_ms()
+        if self.is_shared and left_ms >= 0:  # also when the timer fires early, because the loop's clock runs ahead
+            loop = asyncio.get_running_loop()
+            self._expiry_timer = loop.call_later((left_ms + 1) / 1000, self._watch_expiry, sent_ms)
 
     def _note_lease(self) -> None:
         """Count and log a change between a valid lease and an expired one."""
@@ -379,7 +371,7 @@ class CoordinatorLease:
                 case Enter():
                     self._logger.warning("coordinator_removed", groups=len(actions) - 1)  # the others are `Lose`
                 case HandOver():  # begun at once: the group counts as closed from now on
-                    self._owned_groups.hand_over([action])
+                    self._owned_groups.hand_over(action)
                 case _:
                     self._to_do.append(action)
 

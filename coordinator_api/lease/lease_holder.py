@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 from coordinator_api.lease.decisions import (
     Action,
@@ -144,10 +144,10 @@ class ObservedLeases:
         longest_ms = WAITS_AT_MOST_INTERVALS * self._renewal_ms
         return frozenset(each for each, unchanged_ms in self._free_ms.items() if unchanged_ms >= longest_ms)
 
-    def next_due_ms(self) -> float | None:
-        """When a further poll might show that another coordinator has expired; None without other coordinators."""
+    def next_due_ms(self) -> float:
+        """When a further poll might show that another coordinator has expired; infinite without other coordinators."""
         left_ms = [left for row in self._rows.values() if (left := self._enough_ms - row.unchanged_ms) > 0]
-        return None if self._read_ms is None or not left_ms else self._read_ms + min(left_ms)
+        return (self._read_ms or 0.0) + min(left_ms, default=inf)
 
 
 class LeaseHolder:
@@ -195,10 +195,8 @@ class LeaseHolder:
         self._answered(in_time=now_ms - sent_ms < self._times.valid_ms)
         has_regained = has_renewed and self._expiry.polled(sent_ms, now_ms)
         self._observed.seen(view, me, now_ms)
-        self._poll_due_ms = self._after_poll_ms(sent_ms, now_ms, has_renewed=has_renewed)
-        due_ms = self._observed.next_due_ms()
-        if due_ms is not None:
-            self._poll_due_ms = min(self._poll_due_ms, due_ms)
+        ordinary_ms = self._after_poll_ms(sent_ms, now_ms, has_renewed=has_renewed)
+        self._poll_due_ms = min(ordinary_ms, self._observed.next_due_ms())
         expired = self._observed.expired()
         self._learn(view, expired)
         actions: list[Action] = [*self._losses(me)]

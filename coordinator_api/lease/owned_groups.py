@@ -7,7 +7,6 @@ group wait between the change of its row and the end of its opening.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -24,10 +23,8 @@ from coordinator_api.store.lease_rows import LeaseStore
 OPENED_AT_ONE_TIME = 2
 """The logs of all groups together may be large."""
 
-CLOSED_AT_ONE_TIME = 8
-
-MOVED_AT_A_TIME = 64
-"""Groups that are closed together for a stop. Those that come later are answered for meanwhile."""
+HANDED_OVER_AT_ONE_TIME = 8
+"""Groups that are closed, and whose row is not changed yet. Calls for the others are answered meanwhile."""
 
 
 class OtherGroup(NamedTuple):
@@ -133,7 +130,7 @@ class OwnedGroups:
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._openings = asyncio.Semaphore(OPENED_AT_ONE_TIME)
         self._moving: set[str] = set()
-        self._closings = asyncio.Semaphore(CLOSED_AT_ONE_TIME)
+        self._hand_overs = asyncio.Semaphore(HANDED_OVER_AT_ONE_TIME)
 
     @property
     def is_opening(self) -> bool:
@@ -193,34 +190,32 @@ class OwnedGroups:
 
     # --- hand over
 
-    def hand_over(self, moves: Iterable[HandOver]) -> Collection[asyncio.Task[None]]:
-        """Begin to hand groups over that `holder` does not own any more."""
-        begun = list(moves)
-        self._moving.update(each.group_id for each in begun)
-        return [self._tasks.start(self._hand_over(each)) for each in begun]
+    def hand_over(self, move: HandOver) -> asyncio.Task[None]:
+        """Begin to hand over a group that `holder` does not own any more."""
+        self._moving.add(move.group_id)
+        return self._tasks.start(self._hand_over(move))
 
-    async def hand_all_over(self, moves: Collection[HandOver]) -> None:
+    async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
         """Waits first for groups that are being opened: they cannot be closed before."""
-        left = deque(moves)
-        for opening in list(self._opening.values()):
-            await asyncio.wait((opening,))
-        while left:
-            together = [left.popleft() for _ in range(min(MOVED_AT_A_TIME, len(left)))]
-            moving = self.hand_over(together)
-            await asyncio.wait(moving)
+        opening = list(self._opening.values())
+        if opening:
+            await asyncio.wait(opening)
+        handing_over = [self.hand_over(move) for move in moves]
+        if handing_over:
+            await asyncio.wait(handing_over)
 
     async def _hand_over(self, move: HandOver) -> None:
         """Raises nothing: the next poll says whether it succeeded."""
         group_id = move.group_id
         release: Callable[[], None] | None = None
         try:
-            async with self._closings:
+            async with self._hand_overs:
                 release = await self._groups.close_owned(group_id)
-            me = self._holder.coordinator_id
-            async with self._store_turn:
-                if me is None or not await self._store.hand_over(group_id, move.epoch, me, move.to):
-                    return
-                self._holder.given(move)
+                me = self._holder.coordinator_id
+                async with self._store_turn:
+                    if me is None or not await self._store.hand_over(group_id, move.epoch, me, move.to):
+                        return
+                    self._holder.given(move)
             self._metrics.hand_overs.inc()
             found = self._holder.whereabouts(group_id)
             to = found.url if isinstance(found, Elsewhere) else move.to

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from coordinator_api.lease.decisions import EndCoordinator
 from coordinator_api.lease.lease_holder import ObservedLeases
 from coordinator_api.store.lease_rows import LeaseTimes
@@ -47,7 +49,7 @@ def test_should_never_end_itself() -> None:
     for now_ms in range(0, 10_000, 250):
         observation.seen(view({"me": 1}), "me", now_ms)
     assert observation.expired() == []
-    assert observation.next_due_ms() is None
+    assert observation.next_due_ms() == inf
 
 
 def test_should_say_again_who_is_over_while_its_row_is_there() -> None:
@@ -62,7 +64,7 @@ def test_should_say_again_who_is_over_while_its_row_is_there() -> None:
 
 def test_should_say_when_to_look_again() -> None:
     observation = ObservedLeases(TIMES)
-    assert observation.next_due_ms() is None
+    assert observation.next_due_ms() == inf
     looked(observation, renewals=7, from_ms=1_000, to_ms=3_000)
     assert observation.next_due_ms() == 1_000 + ENOUGH_MS
 
