@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, LargeBinary, RowMapping, Select, Table, func, insert, select, text, true, tuple_, update
+from sqlalchemy import Column, LargeBinary, Select, Table, func, insert, select, text, true, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -31,7 +31,7 @@ from assignor.reading.sources import shown
 from coordinator_api.group.recovered import LogDoesNotReplay, log_after_a_loss
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
-from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header
+from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header, Progress
 from coordinator_api.store.engine import at_one_moment, parse_url, sqlite_file
 from coordinator_api.store.errors import DamagedLog, StoreError, StoreInUse, reason
 from coordinator_api.store.lease_store import renewing, rows_of
@@ -69,9 +69,6 @@ _COUNT_BYTES = text(
     "(SELECT COALESCE(SUM(LENGTH(document)), 0) FROM rebalances WHERE rebalances.group_id = groups.group_id)"
 )
 
-Progress = Callable[[int, int], None]
-"""Called with the number of rows that are done, and of all rows."""
-
 RowOfTable = tuple[str, dict[str, Any]]
 
 
@@ -106,9 +103,8 @@ async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Pr
     try:
         async with _one_moment(engine, called) as connection:
             header = await _header(connection, called)
-            done = _Counted(progress, header.counts)
-            with BackupWriter(file, header) as writer:
-                damaged = await _write_tables(connection, writer, done)
+            with BackupWriter(file, header, progress) as writer:
+                damaged = await _write_tables(connection, writer)
                 return BackupDone(header, writer.finish(), damaged)
     except (SQLAlchemyError, OSError) as error:
         raise InputError(f"cannot be read: {reason(error)}", called) from None
@@ -133,8 +129,6 @@ async def _one_moment(engine: AsyncEngine, called: str) -> AsyncIterator[AsyncCo
     except Exception as error:  # the driver's own, which nobody wraps while there is no connection
         raise InputError(f"cannot be opened: {reason(error)}", called) from None
     try:
-        if engine.dialect.name == "sqlite":
-            await connection.exec_driver_sql("BEGIN")  # its driver begins none for a SELECT
         yield connection
     finally:
         await connection.close()
@@ -166,13 +160,12 @@ def _count_of(table: Table) -> Select[int]:
     return counted.join(groups, of_group)
 
 
-async def _write_tables(connection: AsyncConnection, writer: BackupWriter, done: _Counted) -> Mapping[str, str]:
+async def _write_tables(connection: AsyncConnection, writer: BackupWriter) -> Mapping[str, str]:
     """Returns the damage of each damaged log, by group."""
     group_ids = []
     async for row in _rows(connection, groups):
         group_ids.append(row["group_id"])
         writer.add("groups", row)
-        done.more(1)
     damaged = {}
     for group_id in group_ids:
         log = await read_log(connection, group_id)
@@ -181,11 +174,9 @@ async def _write_tables(connection: AsyncConnection, writer: BackupWriter, done:
             damaged[group_id] = problem
         for record in log.records:
             writer.add("group_records", _row_of(group_id, record))
-            done.more(1)
     for table in (rebalances, tokens):
         async for row in _rows(connection, table):
             writer.add(table.name, row)
-            done.more(1)
     return damaged
 
 
@@ -199,18 +190,11 @@ def _row_of(group_id: str, record: StoredRecord) -> dict[str, Any]:
 
 
 async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict[str, Any]]:
-    """In the order of the primary key, page by page."""
-    place = tuple(table.primary_key.columns)
-    page: Sequence[RowMapping] = ()
-    while True:
-        query = select(*_COLUMNS[table.name]).order_by(*place).limit(_PAGE)
-        if page:
-            query = query.where(tuple_(*place) > tuple(page[-1][column.name] for column in place))
-        page = (await connection.execute(query)).mappings().all()
-        for row in page:
-            yield dict(row)
-        if len(page) < _PAGE:
-            return
+    """In the order of the primary key, a few in memory at a time."""
+    query = select(*_COLUMNS[table.name]).order_by(*table.primary_key.columns)
+    found = await connection.stream(query, execution_options={"yield_per": _PAGE})
+    async for row in found.mappings():
+        yield dict(row)
 
 
 # --- restore
@@ -232,32 +216,29 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
                 await connection.run_sync(schema.upgrade_within)
                 await _refuse_unless_unused(connection)
                 await _refuse_unless_empty(connection, settings)
-                with BackupReader(file) as reader:
-                    rows = reader.rows(_BINARY, reader.header().counts)
-                    writing = _Restoring(connection, keep_members, _Counted(progress, header.counts))
-                    await writing.take(rows)
+                with BackupReader(file, progress) as reader:
+                    damaged = await _restore_rows(connection, reader.rows(_BINARY), keep_members)
                     await connection.execute(_COUNT_BYTES)
             target = sqlite_file(engine.url)
             if target is not None:
                 note_set_up(target)
         except (SQLAlchemyError, OSError) as error:
             raise StoreError(f"the database (setting database.url) cannot be written: {reason(error)}") from None
-    return RestoreDone(header, writing.damaged)
+    return RestoreDone(header, damaged)
 
 
 def _verified(file: Path) -> Header:
     """Raises InputError for a file of which anything cannot be restored."""
     with BackupReader(file) as reader:
-        header = reader.header()
-        _refuse_unknown(header.schema, str(file))
-        for number, (name, row) in enumerate(reader.rows(_BINARY, header.counts), start=2):
+        _refuse_unknown(reader.header.schema, str(file))
+        for number, (name, row) in enumerate(reader.rows(_BINARY), start=2):
             columns = _COLUMNS[name]
             needed = {column.name for column in columns if not column.nullable and column.server_default is None}
             if not needed <= row.keys() <= {column.name for column in columns}:
                 raise InputError(
                     f"is damaged: line {number} has not the columns of the table {name}: {', '.join(row)}", str(file)
                 )
-    return header
+        return reader.header
 
 
 async def _refuse_unless_unused(connection: AsyncConnection) -> None:
@@ -279,53 +260,44 @@ async def _refuse_unless_empty(connection: AsyncConnection, settings: Settings) 
             )
 
 
-@dataclass(slots=True)
-class _Restoring:
-    """Writes the rows of a backup, in their order."""
+async def _restore_rows(
+    connection: AsyncConnection, rows: Iterable[RowOfTable], keep_members: bool
+) -> Mapping[str, str]:
+    """In their order. Returns the damage of each damaged log, by group."""
+    sequences: dict[str, int] = {}
+    damaged: dict[str, str | None] = {}
+    for (name, group_id), found in groupby(rows, _belongs_to):
+        if name == "group_records":
+            log = [row for _, row in found]
+            damaged[group_id] = await _restore_log(connection, group_id, sequences.pop(group_id, 0), log, keep_members)
+            continue
+        for page in _pages(row for _, row in found):
+            if name == "groups":
+                sequences.update((row["group_id"], row["sequence"]) for row in page)
+            await connection.execute(insert(_TABLES[name]), page)
+    for group_id, sequence in sequences.items():
+        damaged[group_id] = _damage(StoredLog(group_id, sequence, ()))
+    return {group_id: problem for group_id, problem in damaged.items() if problem is not None}
 
-    connection: AsyncConnection
-    keep_members: bool
-    done: _Counted
-    damaged: dict[str, str] = field(default_factory=dict)
-    _sequences: dict[str, int] = field(default_factory=dict)
 
-    async def take(self, rows: Iterable[RowOfTable]) -> None:
-        for (name, group_id), found in groupby(rows, _belongs_to):
-            if name == "group_records":
-                await self._take_log(str(group_id), [row for _, row in found])
-            else:
-                for page in _pages(row for _, row in found):
-                    await self._take_page(_TABLES[name], page)
-        for group_id, sequence in self._sequences.items():
-            self._note_damage(group_id, _damage(StoredLog(group_id, sequence, ())))
-
-    async def _take_page(self, table: Table, page: Sequence[dict[str, Any]]) -> None:
-        if table is groups:
-            self._sequences.update((row["group_id"], row["sequence"]) for row in page)
-        await self.connection.execute(insert(table), page)
-        self.done.more(len(page))
-
-    async def _take_log(self, group_id: str, log: list[dict[str, Any]]) -> None:
-        sequence = self._sequences.pop(group_id, 0)
-        records = tuple(StoredRecord(row["sequence"], row["body"], row["checksum"]) for row in log)
-        problem = _damage(StoredLog(group_id, sequence, records))
-        written = log
-        if problem is None and not self.keep_members:
-            try:
-                written = _rows_of_log(group_id, sequence, log)
-            except LogDoesNotReplay as fault:
-                problem = f"the log of group {group_id} does not replay: {fault}"
-        self._note_damage(group_id, problem)
-        for page in _pages(written):
-            await self.connection.execute(insert(group_records), page)
-        if written is not log:
-            moved = update(groups).where(groups.c.group_id == group_id)
-            await self.connection.execute(moved.values(sequence=written[-1]["sequence"]))
-        self.done.more(len(log))
-
-    def _note_damage(self, group_id: str, problem: str | None) -> None:
-        if problem is not None:
-            self.damaged[group_id] = problem
+async def _restore_log(
+    connection: AsyncConnection, group_id: str, sequence: int, log: list[dict[str, Any]], keep_members: bool
+) -> str | None:
+    """Returns the damage of the log, which is restored as it is then."""
+    records = tuple(StoredRecord(row["sequence"], row["body"], row["checksum"]) for row in log)
+    problem = _damage(StoredLog(group_id, sequence, records))
+    written = log
+    if problem is None and not keep_members:
+        try:
+            written = _rows_of_log(group_id, sequence, log)
+        except LogDoesNotReplay as fault:
+            problem = f"the log of group {group_id} does not replay: {fault}"
+    for page in _pages(written):
+        await connection.execute(insert(group_records), page)
+    if written is not log:
+        moved = update(groups).where(groups.c.group_id == group_id)
+        await connection.execute(moved.values(sequence=written[-1]["sequence"]))
+    return problem
 
 
 def _rows_of_log(group_id: str, sequence: int, log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -346,26 +318,13 @@ def _damage(log: StoredLog) -> str | None:
     return None
 
 
-def _belongs_to(row: RowOfTable) -> tuple[str, object]:
+def _belongs_to(row: RowOfTable) -> tuple[str, str]:
     """The table, and for a record its group: the records of a group stand together."""
     name, values = row
-    return name, values["group_id"] if name == "group_records" else None
+    return name, values["group_id"] if name == "group_records" else ""
 
 
 def _pages(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     left = iter(rows)
     while page := list(islice(left, _PAGE)):
         yield page
-
-
-class _Counted:
-    """Reports the progress."""
-
-    def __init__(self, progress: Progress, counts: Mapping[str, int]) -> None:
-        self._progress = progress
-        self._total = sum(counts.values())
-        self._done = 0
-
-    def more(self, count: int) -> None:
-        self._done += count
-        self._progress(self._done, self._total)

@@ -19,7 +19,7 @@ import os
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,9 @@ _QUICK = 6
 """Compression level of gzip."""
 
 Row = Mapping[str, Any]
+
+Progress = Callable[[int, int], None]
+"""Called with the number of rows that are done, and of all rows."""
 
 
 class Header(NamedTuple):
@@ -57,8 +60,8 @@ class BackupWriter:
     Raises InputError for what cannot be written.
     """
 
-    def __init__(self, file: Path, header: Header) -> None:
-        self._file, self._header = file, header
+    def __init__(self, file: Path, header: Header, progress: Progress) -> None:
+        self._file, self._header, self._progress = file, header, progress
         self._sha = hashlib.sha256()
         self._counts: Counter[str] = Counter()
         with _writing(file):
@@ -76,6 +79,7 @@ class BackupWriter:
         self._counts[table] += 1
         with _writing(self._file):
             self._write({"table": table, **values})
+        self._progress(self._counts.total(), sum(self._header.counts.values()))
 
     def finish(self) -> str:
         """Make it durable, and give it its name. Returns the SHA-256 of its lines.
@@ -127,28 +131,34 @@ def _writing(file: Path) -> Iterator[None]:
 
 
 class BackupReader:
-    """Reads a backup from its beginning. Raises InputError, which says what is wrong with the file."""
+    """Reads a backup from its beginning. Raises InputError, which says what is wrong with the file.
 
-    def __init__(self, file: Path) -> None:
+    `header`: its first line.
+    """
+
+    def __init__(self, file: Path, progress: Progress | None = None) -> None:
         self._file = file
+        self._progress = progress
         self._sha = hashlib.sha256()
-        self._opened: gzip.GzipFile | None = None
 
     def __enter__(self) -> Self:
         with self._reading():
             self._opened = gzip.open(self._file, "rb")
+        try:
+            self.header = self._header()
+        except InputError:
+            self._opened.close()
+            raise
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        if self._opened is not None:
-            self._opened.close()
+        self._opened.close()
 
-    def header(self) -> Header:
-        """The first line, which is to be asked for before the rows."""
+    def _header(self) -> Header:
         document = self._line("line 1")
-        said = document.get("format")
-        if said != FORMAT:
-            raise self._unusable(f"is not a backup that this release reads: its format is {said!r}, not {FORMAT!r}")
+        found = document.get("format")
+        if found != FORMAT:
+            raise self._unusable(f"is not a backup that this release reads: its format is {found!r}, not {FORMAT!r}")
         try:
             header = Header(**{name: document[name] for name in Header._fields})
         except KeyError as missing:
@@ -157,12 +167,10 @@ class BackupReader:
             raise self._unusable("is damaged: its first line is not that of a backup")
         return header
 
-    def rows(
-        self, binary: Mapping[str, frozenset[str]], counts: Mapping[str, int]
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows(self, binary: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each row with its table, and at the end the check of all of them.
 
-        `binary`: for each table that is known, its columns of bytes. `counts`: of the header.
+        `binary`: for each table that is known, its columns of bytes.
         """
         found: Counter[str] = Counter()
         number = 1
@@ -177,13 +185,14 @@ class BackupReader:
                 raise self._unusable(f"is damaged: line {number} is a row of {table!r}, which is not a table")
             found[table] += 1
             yield table, self._with_bytes(document, binary[table], number)
+            if self._progress is not None:
+                self._progress(found.total(), sum(self.header.counts.values()))
         if document.get("sha256") != before:
             raise self._unusable("is damaged: its lines have been changed, the SHA-256 does not fit")
-        expected = {name: count for name, count in counts.items() if count}
+        expected = {name: count for name, count in self.header.counts.items() if count}
         if document.get("counts") != dict(found) or dict(found) != expected:
             raise self._unusable("is damaged: it does not have as many rows as it says")
         with self._reading():
-            assert self._opened is not None
             if self._opened.read(1):
                 raise self._unusable("is damaged: there is more after its last line")
 
@@ -197,7 +206,6 @@ class BackupReader:
 
     def _line(self, called: str) -> dict[str, Any]:
         with self._reading():
-            assert self._opened is not None, "it is entered"
             line = self._opened.readline(_LONGEST_LINE)
         if not line.endswith(b"\n"):
             raise self._unusable("is cut off: its last line is missing")

@@ -180,7 +180,14 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
             warnings.simplefilter("error", SAWarning)  # a parameter of the URL that nobody knows
             if url.get_backend_name() == "sqlite":
                 engine = create_async_engine(url)
-                sqlite.set_up(engine, settings)
+                sqlite.set_up(
+                    engine,
+                    f"busy_timeout={settings.sqlite_busy_timeout_ms}",
+                    "journal_mode=WAL",
+                    # FULL unless it is set: SQLite syncs every commit, so what was answered is durable
+                    f"synchronous={settings.sqlite_synchronous}",
+                    "foreign_keys=ON",
+                )
                 return engine
             timeouts = {"timeout": deadlines.connect_s, "command_timeout": deadlines.statement_s}
             arguments = {**timeouts, "async_creator_fn": _asyncpg_in_turn()}

@@ -16,20 +16,18 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import URL, event, select, tuple_
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import URL, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from assignor.errors import AssignorFault, InputError
 from assignor.reading.sources import RawLine, shown
 from coordinator_api.recorded_documents import expanded
-from coordinator_api.store import schema
+from coordinator_api.store import schema, sqlite
 from coordinator_api.store.engine import missing, parse_url, sqlite_file
 from coordinator_api.store.errors import StoreError, reason
 from coordinator_api.store.repository import HELD
 from coordinator_api.store.schema import rebalances
-from coordinator_api.store.sqlite import write_ahead_log_of
 
 PAGE = 32
 """How many stored documents are in memory at a time, packed; one has some kilobytes, a large one some megabytes."""
@@ -54,7 +52,7 @@ def read_only_engine(name: str) -> AsyncEngine:
     except ModuleNotFoundError as error:
         raise InputError(missing(error), shown(name)) from None
     if engine.dialect.name == "sqlite":
-        event.listen(engine.sync_engine, "connect", _refuse_to_write)
+        sqlite.set_up(engine, "query_only=ON")
     return engine
 
 
@@ -68,18 +66,12 @@ def _read_only_url(file: Path, name: str) -> URL:
     if not file.is_file():
         raise InputError("cannot be opened: No such file", shown(name))
     options = {"uri": "true", "mode": "ro", "timeout": "30"}
-    if not write_ahead_log_of(file).exists():
+    if not sqlite.write_ahead_log_of(file).exists():
         options["mode"] = "rw"
         if not os.access(file.parent, os.W_OK):
             # on a read-only disk nobody writes, and SQLite could not create the files
             options |= {"mode": "ro", "immutable": "1"}
     return URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query=options)
-
-
-def _refuse_to_write(connection: DBAPIConnection, _record: object) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA query_only=ON")
-    cursor.close()
 
 
 class _Stored(NamedTuple):

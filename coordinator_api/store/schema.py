@@ -12,22 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -44,90 +29,90 @@ VERSION = "0005"
 OLDEST = "0005"
 """The oldest version that can be brought up to date: the names of stored records are fixed from it on."""
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
-groups = Table(
+groups = sa.Table(
     "groups",
     metadata,
-    Column("group_id", String(249), primary_key=True),
+    sa.Column("group_id", sa.String(249), primary_key=True),
     # the highest sequence number written; a writer that expects another one is refused
-    Column("sequence", BigInteger, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
     # of its log and its recorded rebalances, as they are stored
-    Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
+    sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
     # the coordinator that writes it; NULL for nobody, and always on SQLite, which one process has
-    Column("owner", String(64)),
+    sa.Column("owner", sa.String(64)),
     # rises by one with each change of owner; a writer in another epoch is refused
-    Column("epoch", BigInteger, nullable=False, server_default="0"),
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
     # how many it has, for whoever spreads groups over coordinators
-    Column("members", Integer, nullable=False, server_default="0"),
+    sa.Column("members", sa.Integer, nullable=False, server_default="0"),
 )
 
-coordinators = Table(
+coordinators = sa.Table(
     "coordinators",
     metadata,
-    Column("coordinator_id", String(64), primary_key=True),
+    sa.Column("coordinator_id", sa.String(64), primary_key=True),
     # where others reach it
-    Column("url", Text, nullable=False),
+    sa.Column("url", sa.Text, nullable=False),
     # rises while it lives, so that others see that it does
-    Column("renewals", BigInteger, nullable=False),
+    sa.Column("renewals", sa.BigInteger, nullable=False),
     # its `lease.timeout.ms`
-    Column("lease_ms", BigInteger, nullable=False),
-    Column("release", String(32), nullable=False),
+    sa.Column("lease_ms", sa.BigInteger, nullable=False),
+    sa.Column("release", sa.String(32), nullable=False),
     # whether it is to be given groups: not before it serves, and not once it stops
-    Column("takes", Boolean, nullable=False),
+    sa.Column("takes", sa.Boolean, nullable=False),
 )
 
-schema_support = Table(
+schema_support = sa.Table(
     "schema_support",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     # the oldest schema version whose release may run with this schema
-    Column("oldest", String(32), nullable=False),
+    sa.Column("oldest", sa.String(32), nullable=False),
 )
 
-group_records = Table(
+group_records = sa.Table(
     "group_records",
     metadata,
-    Column("group_id", ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("body", Text, nullable=False),
+    sa.Column("group_id", sa.ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.Text, nullable=False),
     # `stored_logs.checksum`
-    Column("checksum", BigInteger, nullable=False),
+    sa.Column("checksum", sa.BigInteger, nullable=False),
     # whether the transaction that wrote it wrote no later one
-    Column("ends_commit", Boolean, nullable=False),
+    sa.Column("ends_commit", sa.Boolean, nullable=False),
 )
 
-store_checks = Table(
+store_checks = sa.Table(
     "store_checks",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     # written anew each time somebody asks whether the store can be written
-    Column("number", BigInteger, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
 )
 
-rebalances = Table(
+rebalances = sa.Table(
     "rebalances",
     metadata,
-    Column("group_id", ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
-    Column("generation_id", Integer, primary_key=True, autoincrement=False),
-    Column("now_ms", BigInteger, nullable=False),
-    Column("summary", Text, nullable=False),
+    sa.Column("group_id", sa.ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("generation_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("now_ms", sa.BigInteger, nullable=False),
+    sa.Column("summary", sa.Text, nullable=False),
     # one rebalance/1 document, as `recorded_documents` packs it
-    Column("document", LargeBinary, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
 )
 
-tokens = Table(
+tokens = sa.Table(
     "tokens",
     metadata,
-    Column("name", String(64), primary_key=True),
-    Column("right", String(16), nullable=False),
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("right", sa.String(16), nullable=False),
     # what the ids of its groups begin with; empty for all groups
-    Column("group_prefix", String(249), nullable=False),
+    sa.Column("group_prefix", sa.String(249), nullable=False),
     # SHA-256 of the token, in hexadecimal; the token itself is nowhere
-    Column("digest", String(64), nullable=False, unique=True),
-    Column("created_ms", BigInteger, nullable=False),
-    Column("created_by", String(64), nullable=False),
-    Column("expires_ms", BigInteger),
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("created_by", sa.String(64), nullable=False),
+    sa.Column("expires_ms", sa.BigInteger),
 )
 
 
@@ -145,7 +130,7 @@ async def upgrade(engine: AsyncEngine, begin: Begin | None = None) -> tuple[str 
         raise out_of_reach(engine.url, error) from None
 
 
-def upgrade_within(connection: Connection) -> tuple[str | None, str]:
+def upgrade_within(connection: sa.Connection) -> tuple[str | None, str]:
     """As `upgrade`, in the transaction of the connection, which the caller ends."""
     before = version_of(connection)
     if before is not None and takes_this_release(connection, before):
@@ -160,24 +145,24 @@ def upgrade_within(connection: Connection) -> tuple[str | None, str]:
     return before, VERSION
 
 
-def version_of(connection: Connection) -> str | None:
+def version_of(connection: sa.Connection) -> str | None:
     """None when the database is empty, or is not a coordinator's."""
-    if not inspect(connection).has_table("alembic_version"):
+    if not sa.inspect(connection).has_table("alembic_version"):
         return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def takes_this_release(connection: Connection, version: str | None) -> bool:
+def takes_this_release(connection: sa.Connection, version: str | None) -> bool:
     """Whether this release runs with the schema of the database, of this `version`: its own, or a newer one that says
     so.
     """
-    if version is None or version <= VERSION or not inspect(connection).has_table(schema_support.name):
+    if version is None or version <= VERSION or not sa.inspect(connection).has_table(schema_support.name):
         return version == VERSION
-    oldest = connection.execute(select(schema_support.c.oldest)).scalar()
+    oldest = connection.execute(sa.select(schema_support.c.oldest)).scalar()
     return oldest is not None and oldest <= VERSION
 
 
-def check_upgradable(connection: Connection, version: str | None) -> None:
+def check_upgradable(connection: sa.Connection, version: str | None) -> None:
     """For a schema that does not take this release. `version`: None for a database without one.
 
     Raises UnusableDatabase for a database that this release must leave as it is.
@@ -187,7 +172,7 @@ def check_upgradable(connection: Connection, version: str | None) -> None:
         if unknown is not None:
             raise UnusableDatabase(f"the database {unknown}")
         return
-    of_others = metadata.tables.keys() & set(inspect(connection).get_table_names())
+    of_others = metadata.tables.keys() & set(sa.inspect(connection).get_table_names())
     if of_others:
         raise UnusableDatabase(
             f"the database has a table {min(of_others)} and no schema version, so it is not a coordinator's, and is "

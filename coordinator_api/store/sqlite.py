@@ -33,7 +33,6 @@ from urllib.parse import quote
 from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.settings import Settings
 from coordinator_api.store.errors import (
     DamagedDatabase,
     DatabaseCutShort,
@@ -49,20 +48,12 @@ TAKES_WRITE_LOCK = "takes_write_lock"
 """An execution option: the transaction waits for the write lock when it begins, not at its first write."""
 
 
-def set_up(engine: AsyncEngine, settings: Settings) -> None:
-    """What the coordinator has answered must be durable, so SQLite syncs every commit (`synchronous=FULL`) unless the
-    setting says otherwise.
-    """
-    pragmas = (
-        f"busy_timeout={settings.sqlite_busy_timeout_ms}",
-        "journal_mode=WAL",
-        f"synchronous={settings.sqlite_synchronous}",
-        "foreign_keys=ON",
-    )
+def set_up(engine: AsyncEngine, *pragmas: str) -> None:
+    """Each new connection gets these pragmas, and each of its transactions begins by a BEGIN."""
 
     def set_pragmas(connection: Any, _record: object) -> None:
-        # the driver begins no transaction before DDL, so a migration that is cut short would leave half of its tables;
-        # `begin` below does it instead
+        # the driver begins no transaction before DDL or a SELECT, so a migration that is cut short would leave half of
+        # its tables, and a backup would see later commits; `begin` below does it instead
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in pragmas:
