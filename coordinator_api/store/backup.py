@@ -26,6 +26,7 @@ from sqlalchemy import Column, LargeBinary, Select, Table, func, insert, select,
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from assignor.access.private_files import create_private_file
 from assignor.errors import InputError
 from assignor.reading.sources import shown
 from coordinator_api.group.recovered import LogDoesNotReplay, log_after_a_loss
@@ -35,7 +36,7 @@ from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header
 from coordinator_api.store.engine import at_one_moment, parse_url, sqlite_file
 from coordinator_api.store.errors import DamagedLog, StoreError, StoreInUse, reason
 from coordinator_api.store.lease_store import renewing, rows_of
-from coordinator_api.store.opening import create_for_owner_alone, exclusive_engine, note_set_up
+from coordinator_api.store.opening import exclusive_engine, note_set_up
 from coordinator_api.store.recordings import read_only_engine
 from coordinator_api.store.schema import group_records, groups, rebalances, tokens
 from coordinator_api.store.stored_logs import (
@@ -210,8 +211,10 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
     """
     header = _verified(file)
     async with exclusive_engine(settings) as (engine, begin):
-        create_for_owner_alone(engine)
+        target = sqlite_file(engine.url)
         try:
+            if target is not None:
+                create_private_file(target)
             async with begin() as connection:
                 await connection.run_sync(schema.upgrade_within)
                 await _refuse_unless_unused(connection)
@@ -219,7 +222,6 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
                 with BackupReader(file, progress) as reader:
                     damaged = await _restore_rows(connection, reader.rows(_BINARY), keep_members)
                     await connection.execute(_COUNT_BYTES)
-            target = sqlite_file(engine.url)
             if target is not None:
                 note_set_up(target)
         except (SQLAlchemyError, OSError) as error:

@@ -120,7 +120,8 @@ async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]
     try:
         if file is not None:
             _check_what_was_left(file)
-            create_for_owner_alone(engine)
+            # SQLite would create the file with the umask; the files beside it get the mode of the database
+            create_private_file(file)
         async with connection_of(engine) as connection:
             before = await connection.run_sync(schema.version_of)
             is_usable = await connection.run_sync(schema.takes_this_release, before)
@@ -237,19 +238,6 @@ def _was_set_up(file: Path) -> bool:
     """Raises OSError."""
     lock_file = _lock_file_of(file)
     return lock_file.exists() and _SET_UP in lock_file.read_text(encoding="utf-8").splitlines()
-
-
-def create_for_owner_alone(engine: AsyncEngine) -> None:
-    """SQLite would create its file with the umask. The files that it makes beside a database have the database's mode.
-
-    Raises DatabaseOutOfReach.
-    """
-    file = sqlite_file(engine.url)
-    if file is not None:
-        try:
-            create_private_file(file)
-        except OSError as error:
-            raise out_of_reach(engine.url, error) from None
 
 
 def _check_what_was_left(file: Path) -> None:

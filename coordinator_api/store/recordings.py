@@ -93,12 +93,13 @@ def read(name: str) -> Iterator[RawLine]:
         try:
             loop.run(_check_schema(engine, called))
             after: _Stored | None = None
-            while page := loop.run(_page(engine, after, called)):
+            while page := loop.run(_page(engine, after)):
                 for stored in page:
-                    if _was_never_told(stored):
-                        continue
-                    yield RawLine(f"{called}:{stored.group_id}:{stored.generation_id}", _unpacked(stored.document))
+                    if not _is_held(stored):
+                        yield RawLine(f"{called}:{stored.group_id}:{stored.generation_id}", _unpacked(stored.document))
                 after = page[-1]
+        except (SQLAlchemyError, OSError) as error:
+            raise InputError(f"cannot be read: {reason(error)}", called) from None
         finally:
             loop.run(engine.dispose())
 
@@ -120,12 +121,9 @@ class _EventLoop:
 
 
 async def _check_schema(engine: AsyncEngine, called: str) -> None:
-    try:
-        async with engine.connect() as connection:
-            found = await connection.run_sync(schema.version_of)
-            is_usable = await connection.run_sync(schema.takes_this_release, found)
-    except (SQLAlchemyError, OSError) as error:
-        raise _cannot_be_read(called, error) from None
+    async with engine.connect() as connection:
+        found = await connection.run_sync(schema.version_of)
+        is_usable = await connection.run_sync(schema.takes_this_release, found)
     if found is None:
         raise InputError("is not a coordinator's database: it has no schema version", called)
     if not is_usable:
@@ -133,19 +131,16 @@ async def _check_schema(engine: AsyncEngine, called: str) -> None:
         raise InputError(unknown or f"has schema version {found}: run `assignor migrate` on it first", called)
 
 
-async def _page(engine: AsyncEngine, after: _Stored | None, called: str) -> list[_Stored]:
+async def _page(engine: AsyncEngine, after: _Stored | None) -> list[_Stored]:
     place = (rebalances.c.group_id, rebalances.c.generation_id)
     query = select(*place, rebalances.c.document, rebalances.c.summary).order_by(*place).limit(PAGE)
     if after is not None:
         query = query.where(tuple_(*place) > (after.group_id, after.generation_id))
-    try:
-        async with engine.connect() as connection:
-            return [_Stored(*row) for row in await connection.execute(query)]
-    except (SQLAlchemyError, OSError) as error:
-        raise _cannot_be_read(called, error) from None
+    async with engine.connect() as connection:
+        return [_Stored(*row) for row in await connection.execute(query)]
 
 
-def _was_never_told(stored: _Stored) -> bool:
+def _is_held(stored: _Stored) -> bool:
     try:
         return bool(json.loads(stored.summary)["outcome"] == HELD)
     except (ValueError, KeyError, TypeError):
@@ -158,7 +153,3 @@ def _unpacked(document: bytes) -> bytes:
         return b"".join(expanded(document))
     except AssignorFault:
         return document
-
-
-def _cannot_be_read(called: str, error: SQLAlchemyError | OSError) -> InputError:
-    return InputError(f"cannot be read: {reason(error)}", called)
