@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, delete, event, func, insert, select, update
+from sqlalchemy import ColumnElement, Integer, bindparam, delete, event, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -99,17 +99,31 @@ class _ExpectedGroup(NamedTuple):
     epoch: int
     owner: str | None
 
-    @property
-    def row(self) -> ColumnElement[bool]:
-        """The group's row, if it is as expected. The owner counts as well as the epoch: a group that was deleted and
-        made again is in its first epoch again.
-        """
-        return (
-            (groups.c.group_id == self.group_id)
-            & (groups.c.sequence == self.sequence)
-            & (groups.c.epoch == self.epoch)
-            & groups.c.owner.is_not_distinct_from(self.owner)
-        )
+    def parameters(self) -> dict[str, object]:
+        """Of a statement about `_EXPECTED_ROW`."""
+        return {f"expected_{name}": value for name, value in self._asdict().items()}
+
+
+_EXPECTED_ROW = (
+    (groups.c.group_id == bindparam("expected_group_id"))
+    & (groups.c.sequence == bindparam("expected_sequence"))
+    & (groups.c.epoch == bindparam("expected_epoch"))
+    & groups.c.owner.is_not_distinct_from(bindparam("expected_owner"))
+)
+"""The owner counts as well as the epoch: a group that was deleted and made again is in its first epoch again."""
+
+# every commit executes a change, and to build the statement would take a third of its time
+_DELETE = delete(groups).where(_EXPECTED_ROW)
+_CHANGE = (
+    update(groups)
+    .where(_EXPECTED_ROW)
+    .values(
+        sequence=bindparam("last"),
+        stored_bytes=groups.c.stored_bytes + bindparam("added"),
+        members=func.coalesce(bindparam("members_now", type_=Integer), groups.c.members),
+    )
+    .returning(groups.c.stored_bytes)
+)
 
 
 class Repository:
@@ -288,7 +302,7 @@ class Repository:
         group = self._expected(group_id, expected, epoch)
         try:
             async with self._writing(group_id) as connection:
-                if (await connection.execute(delete(groups).where(group.row))).rowcount != 1:
+                if (await connection.execute(_DELETE, group.parameters())).rowcount != 1:
                     raise _refusal(group, await _owner_of(connection, group_id))
         except DamagedDatabase:
             with suppress(DamagedDatabase):
@@ -414,11 +428,8 @@ async def _change(
     connection: AsyncConnection, group: _ExpectedGroup, last: int, added: int, members: int | None
 ) -> int:
     """Change the group's row. Returns the bytes of the group then. Raises ConcurrentWriter, NotOwner."""
-    changes = {"sequence": last, "stored_bytes": groups.c.stored_bytes + added}
-    if members is not None:
-        changes["members"] = members
-    changed = update(groups).where(group.row).values(changes).returning(groups.c.stored_bytes)
-    stored_bytes = (await connection.execute(changed)).scalar()
+    changes = {"last": last, "added": added, "members_now": members}
+    stored_bytes = (await connection.execute(_CHANGE, {**group.parameters(), **changes})).scalar()
     if stored_bytes is None:
         raise _refusal(group, await _owner_of(connection, group.group_id))
     return int(stored_bytes)
