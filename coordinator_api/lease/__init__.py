@@ -20,8 +20,8 @@ What `CoordinatorLease` does again and again:
         Enter        the row was deleted; all groups are lost: from the beginning, under another id
       An action that fails, or whose answer is lost, needs nothing: the next view shows its result.
     each answer, at the moment in which it is computed:  whereabouts(group) is Here, and may_answer(now)
-    no event of a group and no timer of it is handled while may_answer(now) is False: a member that could not be heard
-      is not late
+    no event of a group and no timer of it is handled while may_answer(now) is False: a member whose heartbeat
+      could not be answered is not late
 
 Rules:
 - No clock of the database is compared with another, nor the clocks of two machines. A coordinator counts how long it

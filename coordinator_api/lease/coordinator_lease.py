@@ -196,7 +196,7 @@ class CoordinatorLease:
         self._holder.deleted(group_id)
 
     def lost(self, group_id: str) -> None:
-        """A write was refused: another coordinator owns the group. The next poll says which."""
+        """A write was refused: another coordinator owns the group. The next poll shows which."""
         self._logger.warning("group_lost", group=group_id, why="a write was refused")
         self._request_poll()
 

@@ -5,7 +5,7 @@ Rules:
 - A group is owned here only after a take that succeeded. A group that the rows give to this coordinator and that is
   not owned here is taken once more: another coordinator handed it over, or the answer to an earlier take was lost. The
   epoch rises by that, so an older request that is still on its way finds another epoch and does nothing.
-- A coordinator closes a group before it hands the group over. The rows say whether the hand-over succeeded.
+- A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
 - What this coordinator did since its last poll may be newer than the next view, so it overrides one more view.
 - A renewal that is answered too late does not let this coordinator answer, but keeps others from its groups. So the
   next polls do not renew the row until one of them is answered in time, or several in a row if that happens repeatedly.
@@ -240,7 +240,7 @@ class LeaseHolder:
     # --- actions that were carried out
 
     def taken(self, take: Take, epoch: int) -> None:
-        """The take succeeded, and the group is in this epoch. One that failed needs nothing: the next view tells."""
+        """The take succeeded, and the group is in this epoch. A failed take needs no call: the next view shows it."""
         self._own(take.group_id, epoch)
 
     def given(self, hand_over: HandOver) -> None:

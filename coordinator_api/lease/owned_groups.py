@@ -205,7 +205,7 @@ class OwnedGroups:
             await asyncio.wait(handing_over)
 
     async def _hand_over(self, move: HandOver) -> None:
-        """Raises nothing: the next poll says whether it succeeded."""
+        """Raises nothing: the next poll shows whether it succeeded."""
         group_id = move.group_id
         release: Callable[[], None] | None = None
         try:

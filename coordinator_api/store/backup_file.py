@@ -5,7 +5,7 @@
     {"end": true, "counts": ..., "sha256": …} the SHA-256 of all lines before
 
 Rules: a file appears under its name when it is whole and on the disk, or not at all. A reader gives rows on as it finds
-them, and raises at the end when the file is not as it was written: whoever acts on rows commits after the end.
+them, and raises at the end when the file is not as it was written: a caller that stores rows commits after the end.
 """
 
 from __future__ import annotations

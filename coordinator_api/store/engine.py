@@ -201,7 +201,7 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
 
 
 def _check_usable(file: Path) -> None:
-    """What SQLite would say of each of these is that it is "unable to open database file"."""
+    """Raises UnusableDatabase. SQLite's own message for each of these is "unable to open database file"."""
     if not file.parent.is_dir():
         problem = f"the directory {file.parent} does not exist: create it, or name another file"
     elif file.is_dir():

@@ -12,7 +12,7 @@ from assignor.errors import AssignorFault, InputError, Unavailable
 class StoreError(AssignorFault):
     """The store cannot be used. The message names the database or the setting, the cause, and what to do.
 
-    `public`: the kind of it, for everybody who calls the service; the message has paths and is for its log.
+    `public`: the text for callers of the service. The message itself names paths, so only the log has it.
     """
 
     public: ClassVar[str] = "it cannot be read or written"

@@ -1,4 +1,4 @@
-"""What the rows of coordinators and groups say of leases, and what may be asked of them. Pure.
+"""The rows of coordinators and groups as values, and the calls that read and change them. Pure.
 
 Times are in milliseconds.
 """
@@ -74,7 +74,7 @@ class LeaseStore(Protocol):
     times: LeaseTimes
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Make the row of a coordinator, whose id nobody has had before. It is given no groups until a poll says so."""
+        """Make the row of a coordinator, under an id that is new. It gets no groups before a poll with `takes`."""
 
     async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
         """Renew the row, and read all rows. None when the row is gone; then nothing was written.

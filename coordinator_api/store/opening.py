@@ -187,7 +187,7 @@ async def _refuse_unusable(settings: Settings, file: Path) -> None:
             if not await connection.run_sync(schema.takes_this_release, version):
                 await connection.run_sync(schema.check_upgradable, version)
     except SQLAlchemyError:
-        pass  # the file is damaged or locked: whoever opens it to write reports that
+        pass  # the file is damaged or locked, which the connection that writes reports
     finally:
         await engine.dispose()
 

@@ -3,8 +3,9 @@
 A group is what its records replay to, so nothing else about a group is stored, except which coordinator writes it.
 Kafka keeps the same records in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
 
-The scripts stand beside this package in a checkout, and inside of it once it is installed. A schema itself says which
-releases may run with it (`schema_support`), so that coordinators of one database can be upgraded one after the other.
+The scripts stand beside this package in a checkout, and inside of it once it is installed. A schema names the oldest
+release that may run with it (`schema_support`), so that coordinators of one database can be upgraded one after the
+other.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ groups = sa.Table(
     sa.Column("owner", sa.String(64)),
     # rises by one with each change of owner; a writer in another epoch is refused
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
-    # how many it has, for whoever spreads groups over coordinators
+    # the number of its members, by which groups are spread over coordinators
     sa.Column("members", sa.Integer, nullable=False, server_default="0"),
 )
 
@@ -53,7 +54,7 @@ coordinators = sa.Table(
     sa.Column("coordinator_id", sa.String(64), primary_key=True),
     # where others reach it
     sa.Column("url", sa.Text, nullable=False),
-    # rises while it lives, so that others see that it does
+    # incremented by each renewal of the lease, by which others see that the coordinator lives
     sa.Column("renewals", sa.BigInteger, nullable=False),
     # its `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
@@ -86,7 +87,7 @@ store_checks = sa.Table(
     "store_checks",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    # written anew each time somebody asks whether the store can be written
+    # incremented by each check whether the store can be written
     sa.Column("number", sa.BigInteger, nullable=False),
 )
 
@@ -153,8 +154,8 @@ def version_of(connection: sa.Connection) -> str | None:
 
 
 def takes_this_release(connection: sa.Connection, version: str | None) -> bool:
-    """Whether this release runs with the schema of the database, of this `version`: its own, or a newer one that says
-    so.
+    """Whether this release runs with the schema of the database: its own version, or a newer one whose
+    `schema_support` names it.
     """
     if version is None or version <= VERSION or not sa.inspect(connection).has_table(schema_support.name):
         return version == VERSION

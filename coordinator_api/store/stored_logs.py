@@ -8,8 +8,8 @@ A repair begins a new log. Its numbers begin at the next multiple of `NUMBERS_OF
 group count that have numbers of its present log. So records of the old log that cannot be deleted, because the file is
 damaged there, are never read again.
 
-The whole log is one query. When the database cannot answer it, each row is read on its own, so that those that cannot
-be read are told apart from the others.
+The whole log is one query. When the database cannot answer it, each row is read on its own, so that a damaged row does
+not hide the others.
 """
 
 from __future__ import annotations

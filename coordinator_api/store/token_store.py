@@ -23,7 +23,7 @@ _LONGEST_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """`created_by`: the name of whoever created it."""
+    """`created_by`: the name of the caller that created it."""
 
     entry: TokenEntry
     created_ms: int
