@@ -333,7 +333,7 @@ class CoordinatorLease:
     def _watch_expiry(self, sent_ms: float) -> None:
         """Note whether the lease is valid now, and again when it expires, also while a poll waits for the database.
 
-        `sent_ms`: when the poll was sent that renewed the lease.
+        `sent_ms`: when the newest poll was sent that has been answered.
         """
         self._note_lease()
         if self._expiry_timer is not None:

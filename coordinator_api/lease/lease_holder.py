@@ -35,7 +35,7 @@ from coordinator_api.lease.decisions import (
     hand_overs_of_all,
     takes_of,
 )
-from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseTimes, LeaseView
+from coordinator_api.store.lease_rows import GroupOwner, LeaseTimes, LeaseView
 
 MARGIN = 1.05
 """How much longer others observe a row than its coordinator may answer: two clocks differ a little in speed."""
@@ -232,7 +232,7 @@ class LeaseHolder:
         group = self._groups.get(group_id)
         if group is None:
             return NoSuchGroup()
-        owner = None if group.owner is None else self._coordinators.get(group.owner)
+        owner = None if group.owner is None else self._known.coordinators.get(group.owner)
         if owner is None or owner.url == self._url:  # that one's process has ended, and this one has its address
             return Free()
         return Elsewhere(owner.url)
@@ -273,7 +273,7 @@ class LeaseHolder:
         self._owned.clear()
         if self.coordinator_id is None:
             return []
-        moves = hand_overs_of_all(self._known(), self.coordinator_id, self._observed.silent())
+        moves = hand_overs_of_all(self._known, self.coordinator_id, self._observed.silent())
         return [move for move in moves if opened.get(move.group_id) == move.epoch]
 
     # --- the parts
@@ -282,8 +282,8 @@ class LeaseHolder:
         self._expiry = Expiry(self._times)
         self._observed = ObservedLeases(self._times)
         self._poll_due_ms = now_ms
-        self._coordinators: Mapping[str, CoordinatorRow] = {}
         self._groups: dict[str, GroupOwner] = {}
+        self._known = LeaseView({}, self._groups)
         self._owned: dict[str, int] = {}
         self._done_since: dict[str, GroupOwner | None] = {}
         self._movable_ids = frozenset[str]()
@@ -316,17 +316,14 @@ class LeaseHolder:
         return [*lost, Enter()]
 
     def _learn(self, view: LeaseView, expired: Collection[EndCoordinator]) -> None:
-        self._coordinators = view.coordinators
-        if expired:
-            ended = {each.coordinator_id for each in expired}
-            self._coordinators = {key: row for key, row in view.coordinators.items() if key not in ended}
+        """What this coordinator did since its last poll overrides the view."""
+        ended = {each.coordinator_id for each in expired}
+        coordinators = {key: row for key, row in view.coordinators.items() if key not in ended}
         self._groups = dict(view.groups)
+        self._known = LeaseView(coordinators, self._groups)
         done_since, self._done_since = self._done_since, {}
         for group_id, group in done_since.items():
             self._set(group_id, group)
-
-    def _known(self) -> LeaseView:
-        return LeaseView(self._coordinators, self._groups)
 
     def _losses(self, me: str) -> list[Lose]:
         ours = {group.group_id: group.epoch for group in self._groups.values() if group.owner == me}
@@ -336,7 +333,7 @@ class LeaseHolder:
         return [Lose(group_id) for group_id in lost]
 
     def _moves(self, me: str, *, is_calm: bool) -> list[Action]:
-        known, silent = self._known(), self._observed.silent()
+        known, silent = self._known, self._observed.silent()
         own = [group for group in self._groups.values() if group.owner == me and group.group_id not in self._owned]
         takes = [Take(group.group_id, me, group.epoch) for group in own]
         takes += takes_of(known, me, silent, self._observed.waiting_too_long())
