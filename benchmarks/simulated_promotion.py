@@ -25,7 +25,7 @@ from coordinator_api.group.events import (
     WarmUpsCaughtUp,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, HeartbeatAnswered, JoinAnswered, Response, RunRebalance
 from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.rebalance_result import computed_assignments

@@ -15,6 +15,9 @@ committed state:
     heard = group.hear(event, now_ms, committed_image)
     answer(heard.response); if heard.wants_tick, a Tick has to follow
 
+`apply` adopts the state that `handle` worked out. A heartbeat between the two is in neither, so `apply` then works the
+state out again from the records.
+
 and after a restart:
 
     group = Group.replay(group_id, limits, records, now_ms)
@@ -24,28 +27,21 @@ A group goes from Empty to PreparingRebalance (members join), CompletingRebalanc
 Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. Where to look:
 
     values   states          the words of the protocol
-             image           the durable state: the group and its last rebalance
-             members         the members in it, found by more than their id
+             image           the durable state: the group, its members, and its last rebalance
              levers          what operators have set beside Kafka's behaviour
-             persistent_map  what keeps a change from copying them all
+             liveness        sessions, connections and timers, in memory only; limits, as the settings set them
              events          what can happen to a group
              records         what a group remembers; what each record makes of the state, and its wording in errors
              record_codec    records as JSON, under names that never change
-             packed_assignments  the assignments of a rebalance as they are stored
-             outcome         what comes of an event: records, answer, effects, next timer
-             limits          timeouts and sizes, as the settings set them
+             outcome         what comes of an event: records, answer, effects, next timer; and one event being handled
     loop     group           `Group`, and which rule handles which event
-             transition      one event being handled: records emitted one by one
              snapshot        the state as the shortest list of records
              log_repair      what can be saved of records that cannot all be read
-             liveness        sessions and timers, in memory only
-             connections     which members were heard on which connection, and which broke
              invariants      what always holds
-    rules    rebalancing     where every rebalance starts, waits for joins, is computed and stored
-             ticking         where sessions expire, waits end and probing rebalances start
-             fencing         where a member is fenced or refused
+    rules    heartbeats      which member is fenced or refused, what heartbeats and fetches are told and note
              joining         join, rejoin, the next incarnation of a static member; leave
-             hearing         what heartbeats and fetches hear, and what is noted of them
+             rebalancing     where every rebalance starts, waits for joins, is computed and stored
+             ticking         where sessions expire, waits end and probing rebalances start
              holding         computed rebalances that wait for approval
              administration  declare, drain, delete, set a lever
              reporting       groups that another leader leads

@@ -26,14 +26,13 @@ from coordinator_api.group.events import (
 from coordinator_api.group.holding import approve, discard, end_hold, set_hold
 from coordinator_api.group.image import DefinitionOrigin
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
-from coordinator_api.group.outcome import Accepted, Declared, Rejected, Response
+from coordinator_api.group.outcome import Accepted, Declared, GroupTransition, Rejected, Response
 from coordinator_api.group.promotion import promote, set_promotion
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import DefinitionChanged, DrainChanged, GroupDeleted, LeverChanged
 from coordinator_api.group.rejoin_grace import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
 from coordinator_api.group.running_definition import differences, shortened
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
-from coordinator_api.group.transition import GroupTransition
 
 MOST_DIFFERENCES_NAMED = 4
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.types import ProcessId, Role, TaskId
 from coordinator_api.group.holding import DescribedHeld, describe_held
-from coordinator_api.group.image import DefinitionOrigin, GroupImage, LastRebalance
+from coordinator_api.group.image import ClassicGroupMember, DefinitionOrigin, GroupImage, LastRebalance
 from coordinator_api.group.levers import NO_LEVERS, Levers
 from coordinator_api.group.liveness import Session
-from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack, subscription_info
 

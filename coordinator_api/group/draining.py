@@ -19,12 +19,11 @@ from dataclasses import replace
 from coordinator_api.group.events import DrainInstance, EndInstanceDrain
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
-from coordinator_api.group.outcome import Accepted, Rejected, Response
+from coordinator_api.group.outcome import Accepted, GroupTransition, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import LeverChanged, MemberRemoved, MemberReplaced
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.group.subscriptions import process_of
-from coordinator_api.group.transition import GroupTransition
 
 MOST_INSTANCES_NAMED = 10
 
@@ -61,12 +60,10 @@ def end_instance_drain(step: GroupTransition, event: EndInstanceDrain) -> Respon
 
 
 def end_drains_of_gone(step: GroupTransition) -> None:
-    """After any event: whoever is gone has been drained.
+    """After any event, while anything is drained: an instance or a member that is gone has been drained.
 
     A removal has begun a rebalance. A static member that was started again has not, and may have tasks from now on.
     """
-    if not step.image.levers.drained:
-        return
     if not any(isinstance(record, MemberRemoved | MemberReplaced) for record in step.records):
         return
     gone = drains_of_gone(step.image)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import Self
 
 from assignor.types import TaskId
 from coordinator_api.group.administration import LeverCommand, apply_lever_command, declare, delete, drain
@@ -34,16 +33,14 @@ from coordinator_api.group.events import (
     Tick,
     TopicsSeen,
 )
-from coordinator_api.group.hearing import HeardEvent, answer, connection_lost, hear, note
+from coordinator_api.group.heartbeats import HeardEvent, answer, connection_lost, hear
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import join, leave
-from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.liveness import Liveness, Session
-from coordinator_api.group.outcome import Accepted, Heard, Outcome, Rejected, Response
-from coordinator_api.group.persistent_map import PersistentMap
+from coordinator_api.group.liveness import GroupLimits, Liveness, Session
+from coordinator_api.group.outcome import Accepted, GroupTransition, Heard, Outcome, Rejected, Response
 from coordinator_api.group.rebalancing import (
-    followup_is_due,
+    follow_up_when_acknowledged,
     rebalance_to_run,
     rebalance_when_topics_changed,
     store_rebalance,
@@ -53,19 +50,11 @@ from coordinator_api.group.reporting import refuse_led_elsewhere, report
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.ticking import tick
-from coordinator_api.group.transition import GroupTransition
 
 HISTORY_LENGTH = 64
 """A broken invariant cannot be understood without what led to it: each IllegalTransition ends with so many records."""
 
 _COMPUTED_NEXT = (GenerationStarted, RebalanceKept)
-
-
-class _DecidedImages(NamedTuple):
-    """What the last event led to. `images`: the one after each record."""
-
-    records: tuple[CoordinatorRecord, ...]
-    images: tuple[GroupImage, ...]
 
 
 class Group:
@@ -77,7 +66,7 @@ class Group:
         self._image = GroupImage()
         self._liveness = Liveness(limits)
         self._history: deque[str] = deque(maxlen=HISTORY_LENGTH)
-        self._decided: _DecidedImages | None = None
+        self._decided: tuple[Outcome, GroupTransition] | None = None
 
     @classmethod
     def replay(cls, group_id: str, limits: GroupLimits, records: Iterable[CoordinatorRecord], now_ms: int) -> Self:
@@ -120,13 +109,15 @@ class Group:
         step = GroupTransition(self.limits, self._image, self._liveness, now_ms)
         try:
             response = _dispatch(step, event)
-            end_drains_of_gone(step)
+            if step.image.levers.drained:
+                end_drains_of_gone(step)
         except IllegalTransition as illegal:
             raise self._with_history(f"{event!r}: {illegal}") from illegal
-        outcome = step.outcome(response)
-        self._decided = _DecidedImages(outcome.records, tuple(step.images)) if outcome.records else None
-        if isinstance(event, Recovered) or any(isinstance(record, _COMPUTED_NEXT) for record in outcome.records):
-            return replace(outcome, effects=rebalance_to_run(step.image))
+        records = tuple(step.records)
+        computes = isinstance(event, Recovered) or any(isinstance(record, _COMPUTED_NEXT) for record in records)
+        effects = rebalance_to_run(step.image) if computes else ()
+        outcome = Outcome(records, response, effects, step.liveness.next_timer_ms(step.image))
+        self._decided = (outcome, step)
         return outcome
 
     def hear(self, event: HeardEvent, now_ms: int, image: GroupImage) -> Heard:
@@ -134,41 +125,38 @@ class Group:
 
         The state of this group may be ahead of `image`, by events whose records are being committed.
         """
-        refused = refuse_led_elsewhere(image, event)
-        if refused is not None:
-            return Heard(refused)
-        answered = answer(image, event)
-        if isinstance(answered, Rejected):
-            return Heard(answered)
-        network_was_down = self._liveness.connections.most_are_lost
-        note(self._liveness, self._image, event, answered, now_ms)
-        network_is_back = network_was_down and not self._liveness.connections.most_are_lost
-        return Heard(answered, network_is_back or followup_is_due(self._image, self._liveness))
+        if image.led_by is not None:
+            refused = refuse_led_elsewhere(image, event)
+            if refused is not None:
+                return Heard(refused)
+        self._decided = None  # its sessions do not have this sign of life
+        return hear(self._liveness, self._image, image, event, now_ms)
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition.
 
-        What the last `handle` worked out for these very records is adopted when nothing was taken in since.
+        The state that the last `handle` worked out for these very records is adopted, when nothing happened since.
         """
         decided, self._decided = self._decided, None
-        if decided is not None and records is decided.records:
-            for record, image in zip(decided.records, decided.images, strict=True):
-                self._take_in(record, image, now_ms)
+        if decided is not None and records is decided[0].records:
+            self._adopt(decided[1])
             return
-        for record in records:
-            try:
-                image = record.apply(self._image)
-            except IllegalTransition as illegal:
-                raise self._with_history(str(illegal)) from illegal
-            self._take_in(record, image, now_ms)
+        step = GroupTransition(self.limits, self._image, self._liveness, now_ms)
+        try:
+            for record in records:
+                step.emit(record)
+        except IllegalTransition as illegal:
+            self._history.extend(step.history)
+            raise self._with_history(str(illegal)) from illegal
+        self._adopt(step)
 
     def snapshot(self) -> tuple[CoordinatorRecord, ...]:
         """The shortest list of records that replays to this state, so that a store may forget the older ones."""
         return snapshot_records(self._image)
 
     @property
-    def sessions(self) -> PersistentMap[str, Session]:
-        """By member, immutable."""
+    def sessions(self) -> Mapping[str, Session]:
+        """By member. Heartbeats change it in place; records that are applied lead to another mapping."""
         return self._liveness.sessions
 
     def describe(
@@ -195,24 +183,24 @@ class Group:
         if broken:
             raise self._with_history("; ".join(broken))
 
-    def _take_in(self, record: CoordinatorRecord, image: GroupImage, now_ms: int) -> None:
-        before, self._image = self._image, image
-        self._liveness.applied(record, before, image, now_ms)
-        self._history.append(f"{now_ms} {record.in_words()} -> {image.state} generation {image.generation_id}")
+    def _adopt(self, step: GroupTransition) -> None:
+        self._image, self._liveness = step.image, step.liveness
+        self._history.extend(step.history)
 
     def _with_history(self, what: str) -> IllegalTransition:
         return IllegalTransition("\n  ".join((f"group {self.group_id}: {what}", *self._history)))
 
 
 def _dispatch(step: GroupTransition, event: Event) -> Response:
-    refused = refuse_led_elsewhere(step.image, event)
-    if refused is not None:
-        return refused
+    if step.image.led_by is not None:
+        refused = refuse_led_elsewhere(step.image, event)
+        if refused is not None:
+            return refused
     if isinstance(event, LeverCommand):
         return apply_lever_command(step, event)
     match event:
         case Heartbeat() | ProcessHeartbeat() | RecheckProcess() | FetchAssignment() | RecheckAssignment():
-            return hear(step, event)
+            return _heartbeat_or_fetch(step, event)
         case ConnectionLost():
             return connection_lost(step, event)
         case Join():
@@ -237,3 +225,12 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return Accepted()
         case Recovered():
             return Accepted()
+
+
+def _heartbeat_or_fetch(step: GroupTransition, event: HeardEvent) -> Response:
+    """As an event of its own. A heartbeat that starts the follow-up is told of it at once."""
+    answered = hear(step.liveness, step.image, step.image, event, step.now_ms).response
+    if isinstance(answered, Rejected):
+        return answered
+    follow_up_when_acknowledged(step)
+    return answer(step.image, event) if isinstance(event, Heartbeat | ProcessHeartbeat) else answered

@@ -35,6 +35,7 @@ from coordinator_api.group.outcome import (
     Accepted,
     AssignmentStored,
     ComputedAgain,
+    GroupTransition,
     RebalanceWaits,
     Rejected,
     Response,
@@ -49,7 +50,6 @@ from coordinator_api.group.records import (
 )
 from coordinator_api.group.states import HoldEnd, KeptBecause, RebalanceOutcome, RejectionCode
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
-from coordinator_api.group.transition import GroupTransition
 
 
 def take_computed(step: GroupTransition, event: AssignmentComputed) -> Response:
@@ -122,10 +122,8 @@ def end_waiting(step: GroupTransition) -> None:
 
 def give_up_held(step: GroupTransition, why: str) -> None:
     """Another rebalance begins in the place of the one that is held. `why`: it begins, in words."""
-    if step.image.held is not None:
-        step.emit(
-            HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, OperatorDecision(None, step.now_ms, why))
-        )
+    by_nobody = OperatorDecision(None, step.now_ms, why)
+    step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, by_nobody))
 
 
 @dataclass(frozen=True, slots=True)

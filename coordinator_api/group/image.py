@@ -1,22 +1,200 @@
 """The durable state of one group, as immutable values. Only `apply` of a record (`records`) makes another state.
 
-Records and snapshots carry these same values, so each field of a rebalance is declared once; those of a member stand in
-`members`. Source: `ClassicGroup`.
+A member is what its last join said and what the last rebalance gave it. Records and snapshots carry these same values,
+so each field is declared once. Source: `ClassicGroup`, `ClassicGroupMember`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from assignor.protocol.assignment_packing import pack, unpack
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.types import TaskId
+from coordinator_api.compression import compress, decompress
 from coordinator_api.group.levers import NO_LEVERS, Levers
-from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers
-from coordinator_api.group.packed_assignments import PackedAssignments
 from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8
 """How many earlier member ids of a static member stay fenced. The group forgets older ones: they become unknown."""
+
+MAX_UNPACKED_BYTES = 2**31 - 1
+"""The lengths inside are 32-bit numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastJoin:
+    """What a member's last JoinGroup request said. `generation_id`: the generation that it joined for.
+
+    `group_instance_id`: None for a dynamic member. `incarnation`: how often a static member has been started, None when
+    it does not say. `subscription`: bytes of ConsumerProtocolSubscription. `join_id`: chosen by the sender of the first
+    join. `leave_on_disconnect`: whether its session ends soon after the connection of its process breaks.
+    """
+
+    group_instance_id: str | None
+    incarnation: int | None
+    client_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    subscription: bytes
+    generation_id: int
+    join_id: str | None = None
+    leave_on_disconnect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LastAssignment:
+    """What the last rebalance gave a member. Before the first one `generation_id` is 0 and `assignment` None.
+
+    `assignment`: ConsumerProtocolAssignment. `warm_ups`: which of its standby tasks are warm-ups.
+    """
+
+    generation_id: int = 0
+    assignment: AssignmentParts | None = None
+    warm_ups: tuple[TaskId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroupMember:
+    """`fenced_member_ids`: the ids that it had before, oldest first: those of the static member's earlier incarnations,
+    and of the process that left. `away_until_ms`: until when its place waits for its process, which has left to come
+    back; None for a member that is there.
+    """
+
+    member_id: str
+    last_join: LastJoin
+    last_assignment: LastAssignment = LastAssignment()
+    fenced_member_ids: tuple[str, ...] = ()
+    away_until_ms: int | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it left and may come back: it is heard of no more, and asked for nothing."""
+        return self.away_until_ms is not None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it has a `group.instance.id` (KIP-345)."""
+        return self.last_join.group_instance_id is not None
+
+
+class ClassicGroupMembers(dict[str, ClassicGroupMember]):
+    """Member id to member, in the order of joining. Also finds a member by its other names.
+
+    An image shares it, so nobody changes it: each method below returns a changed copy. A copy of 5,000 members takes
+    some 30 microseconds.
+    """
+
+    __slots__ = ("_away", "_joined", "_names")
+
+    _names: dict[tuple[str, str], str]
+    """By kind and name, the id of the member: its `group.instance.id`, its `join_id`, and its fenced member ids."""
+    _joined: dict[int, int]
+    """By generation, how many members joined for it last: so a join does not have to look at all members."""
+    _away: frozenset[str]
+
+    def __init__(self, members: ClassicGroupMembers | None = None) -> None:
+        """A copy of `members`; without it, no members."""
+        super().__init__(members or {})
+        self._names = {} if members is None else members._names
+        self._joined = {} if members is None else members._joined.copy()
+        self._away = frozenset() if members is None else members._away
+
+    def with_member(self, member: ClassicGroupMember) -> ClassicGroupMembers:
+        """With this member in the place of the one of its id, or behind all others."""
+        made = ClassicGroupMembers(self)
+        made._index(self.get(member.member_id), member)
+        made[member.member_id] = member
+        return made
+
+    def without(self, member_id: str) -> ClassicGroupMembers:
+        """Raises KeyError for a stranger."""
+        made = ClassicGroupMembers(self)
+        made._index(made.pop(member_id), None)
+        return made
+
+    def assigned(self, assignment: Callable[[ClassicGroupMember], ClassicGroupMember]) -> ClassicGroupMembers:
+        """With each member changed by a function that changes nothing but its last assignment."""
+        made = ClassicGroupMembers(self)
+        for member_id, member in self.items():
+            made[member_id] = assignment(member)
+        return made
+
+    def with_instance(self, group_instance_id: str) -> ClassicGroupMember | None:
+        """The static member of this `group.instance.id`."""
+        return self._named("instance", group_instance_id)
+
+    def with_join_id(self, join_id: str) -> ClassicGroupMember | None:
+        """The member whose first join carried this `join_id`."""
+        return self._named("join", join_id)
+
+    def has_fenced(self, member_id: str) -> bool:
+        """Whether it is the id of an earlier incarnation of a member."""
+        return ("fenced", member_id) in self._names
+
+    def away(self) -> tuple[ClassicGroupMember, ...]:
+        """Those that left and may come back, in the order of their ids."""
+        return tuple(self[member_id] for member_id in sorted(self._away))
+
+    def count_joined_after(self, generation_id: int) -> int:
+        """How many joined for a later generation than this one."""
+        return sum(count for joined, count in self._joined.items() if joined > generation_id)
+
+    def _named(self, kind: str, name: str) -> ClassicGroupMember | None:
+        member_id = self._names.get((kind, name))
+        return None if member_id is None else self[member_id]
+
+    def _index(self, before: ClassicGroupMember | None, after: ClassicGroupMember | None) -> None:
+        """`after` takes the place of `before`; None for no member."""
+        known, new = _other_names(before), _other_names(after)
+        if known != new:  # a rejoin changes no names, so most copies share them
+            self._names = self._names | new
+            for name in known.keys() - new.keys():
+                del self._names[name]
+        if before is not None:
+            self._away -= {before.member_id}
+            self._joined[before.last_join.generation_id] -= 1
+            if not self._joined[before.last_join.generation_id]:
+                del self._joined[before.last_join.generation_id]
+        if after is not None:
+            if after.is_away:
+                self._away |= {after.member_id}
+            self._joined[after.last_join.generation_id] = self._joined.get(after.last_join.generation_id, 0) + 1
+
+
+def _other_names(member: ClassicGroupMember | None) -> dict[tuple[str, str], str]:
+    if member is None:
+        return {}
+    join, member_id = member.last_join, member.member_id
+    names = {("fenced", fenced): member_id for fenced in member.fenced_member_ids}
+    if join.group_instance_id is not None:
+        names["instance", join.group_instance_id] = member_id
+    if join.join_id is not None:
+        names["join", join.join_id] = member_id
+    return names
+
+
+class PackedAssignments(SharedAssignments):
+    """The assignments of a rebalance. `packed`: their stored form, in which the part that they share stands once.
+
+    The stored form is made where the rebalance is computed, and kept as it is: what members were given is never
+    computed again, because a later release may decide or compress differently.
+    """
+
+    def __init__(self, parts: Mapping[str, AssignmentParts], packed: bytes) -> None:
+        super().__init__(parts)
+        self.packed = packed
+
+
+def packed_assignments(assignments: SharedAssignments) -> PackedAssignments:
+    """Takes time in proportion to the bytes that are not shared."""
+    return PackedAssignments(assignments.parts, compress(pack(assignments)))
+
+
+def unpacked_assignments(packed: bytes) -> PackedAssignments:
+    """Raises InputError."""
+    return PackedAssignments(unpack(decompress(packed, MAX_UNPACKED_BYTES)).parts, packed)
 
 
 @dataclass(frozen=True, slots=True)

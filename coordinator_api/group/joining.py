@@ -12,20 +12,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coordinator_api.group.events import Join, Leave
-from coordinator_api.group.fencing import (
-    refuse_absent,
-    refuse_after_missed_rebalance,
-    refuse_older_incarnation,
-    refuse_stranger,
-)
-from coordinator_api.group.members import ClassicGroupMember, LastJoin
-from coordinator_api.group.outcome import JoinAnswered, Left, Rejected, Response
+from coordinator_api.group.heartbeats import member_or_refusal, refuse_absent, refuse_after_missed_rebalance
+from coordinator_api.group.image import ClassicGroupMember, LastJoin
+from coordinator_api.group.outcome import GroupTransition, JoinAnswered, Left, Rejected, Response
 from coordinator_api.group.rebalancing import go_on_when_all_joined, start_rebalance
 from coordinator_api.group.records import MemberAway, MemberRemoved, MemberReplaced, MemberSubscribed
 from coordinator_api.group.rejoin_grace import assignment_still_holds, away_until_ms, place_of
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode, RemovalReason
 from coordinator_api.group.subscriptions import claims_tasks
-from coordinator_api.group.transition import GroupTransition
 
 
 def join(step: GroupTransition, event: Join) -> Response:
@@ -33,8 +27,8 @@ def join(step: GroupTransition, event: Join) -> Response:
     if refused is not None:
         return refused
     if event.member_id is not None:
-        refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
-        return refused or _rejoin(step, event, step.image.members[event.member_id])
+        known = member_or_refusal(step.image, event.member_id, event.group_instance_id)
+        return known if isinstance(known, Rejected) else _rejoin(step, event, known)
     repeated = _first_join_again(step, event)
     if repeated is not None:
         return repeated
@@ -50,10 +44,10 @@ def leave(step: GroupTransition, event: Leave) -> Response:
 
     With a rejoin grace the member's place waits for its process (`rejoin_grace`).
     """
-    refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
-    if refused is not None:
-        return refused
-    until_ms = away_until_ms(step.image, step.image.members[event.member_id], step.now_ms)
+    member = member_or_refusal(step.image, event.member_id, event.group_instance_id)
+    if isinstance(member, Rejected):
+        return member
+    until_ms = away_until_ms(step.image, member, step.now_ms)
     if until_ms is not None:
         step.emit(MemberAway(event.member_id, until_ms))
         go_on_when_all_joined(step)
@@ -111,7 +105,7 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
     if refused is not None:
         return refused
     image = step.image
-    step.liveness.heard_from(known, step.now_ms)
+    step.liveness.request_arrived(known, step.now_ms)
     waits_for_next = image.state is GroupState.PREPARING_REBALANCE and image.has_joined(known)
     generation_id = image.generation_id + 1 if waits_for_next else image.generation_id
     return JoinAnswered(known.member_id, generation_id, image.state, created=False)
@@ -143,7 +137,7 @@ def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> R
     refused = _refuse_stale(step, event, member)
     if refused is not None:
         return refused
-    step.liveness.heard_from(member, step.now_ms)
+    step.liveness.request_arrived(member, step.now_ms)
     image, known = step.image, member.last_join
     preparing = image.state is GroupState.PREPARING_REBALANCE
     repeated = event.subscription == known.subscription and (not preparing or image.has_joined(member))
@@ -200,10 +194,25 @@ def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember
     Differs from Kafka: there JoinGroup accepts the latter, and only its heartbeats are refused. But the rebalance may
     have given those tasks to other members, and no task may run twice.
     """
-    refused = refuse_older_incarnation(event, member)
+    refused = _refuse_older_incarnation(event, member)
     if refused is not None or not claims_tasks(event.subscription):
         return refused
     return refuse_after_missed_rebalance(step.image, member)
+
+
+def _refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Rejected | None:
+    """None unless the join names an incarnation that is lower than that of the member's last join.
+
+    Differs from Kafka, which knows no incarnations.
+    """
+    known = member.last_join.incarnation
+    if event.incarnation is None or known is None or event.incarnation >= known:
+        return None
+    return Rejected(
+        RejectionCode.FENCED_INSTANCE_ID,
+        f"incarnation {known} of {member.last_join.group_instance_id} has joined, "
+        f"which is newer than {event.incarnation}; stop this one",
+    )
 
 
 def _last_join(event: Join, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:

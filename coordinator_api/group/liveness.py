@@ -1,9 +1,9 @@
-"""What a group knows only while it is in memory: when each member was last heard from, which of them have their
-assignment, and what is due when.
+"""What a group knows only while it is in memory: when each member sent its last request, on which connection, which of
+them have their assignment, and what is due when.
 
 None of it is recorded. After a replay all sessions and timeouts start again, and the next heartbeats bring back the
-acknowledgements and the offsets. `applied` updates all this for each record. Handlers note the rest: signs of life,
-acknowledgements, a longer delay. A lost note does no harm, so notes need no commit.
+acknowledgements and the offsets. Records update sessions and timers (`CoordinatorRecord.update_liveness`). Rules note
+the rest: signs of life, acknowledgements, a longer delay. A lost note does no harm, so notes need no commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -13,22 +13,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from assignor.types import TaskId
-from coordinator_api.group.connections import MemberConnections
-from coordinator_api.group.image import GroupImage
-from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.members import ClassicGroupMember
-from coordinator_api.group.persistent_map import PersistentMap
-from coordinator_api.group.records import (
-    CoordinatorRecord,
-    MemberAway,
-    MemberRemoved,
-    MemberReplaced,
-    MemberRestored,
-    MemberSubscribed,
-    RebalanceCompleted,
-    RebalanceStarted,
-)
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.states import GroupState
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """What a group works within; the settings keep the broker's names. Times in milliseconds.
+
+    `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): how long an empty group waits for more members
+    after the first. `min_session_timeout_ms`, `max_session_timeout_ms`: what a member may ask for. Differs from Kafka:
+    the minimum is 500, not 6,000, because failover within a second is the point. `max_size` (`group.max.size`): the
+    largest number of members. `new_member_join_timeout_ms`: a member that sends nothing after its first join is removed
+    after this long, even if its session timeout is longer: the answer with its member id was lost, so nobody knows that
+    the member exists. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
+
+    Source: `GroupCoordinatorConfig`.
+    """
+
+    initial_rebalance_delay_ms: int = 3_000
+    min_session_timeout_ms: int = 500
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    new_member_join_timeout_ms: int = 300_000
+    disconnect_grace_ms: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +79,103 @@ class RejoinTimeout:
 
 
 @dataclass(slots=True)
-class Liveness:
-    """Mutable; the values in it are not, so a copy costs nothing.
+class MemberConnections:
+    """Which members sent their last process heartbeat on which connection, and which connections broke. Mutable.
 
-    `next_expiry_ms`: no session expires before it; it may be too early, but never too late. `join_timer`: when the
-    coordinator stops waiting for joins. `fetch_due_ms`: until when the members of a stable group have to fetch their
-    assignment; `unfetched`: those that take part and have not yet.
+    A process that is killed says nothing, but its kernel closes its connections within milliseconds. Rules:
+
+    - A member belongs to the connection on which its last process heartbeat came.
+    - When that connection breaks while an earlier heartbeat of its process is still held on another one, the process
+      lives. The member belongs to that other connection again. (A heartbeat may be read late, after its process has
+      given it up.)
+    - A connection that broke is due after the grace. Then the sessions of its members end, if they asked for it. A
+      member that sends a request before, on whichever connection, is alive and belongs to the broken one no longer.
+    - While more than half of the group's connections are broken, none is due: that is the network, or a proxy, or a
+      switch, and the members are as alive as before. When enough of them have come back, the others have once more as
+      long as they have been away, at least the grace, before they count as dead.
+
+    Differs from Kafka, which waits for the session timeout always. Only members that ask for it (`leave_on_disconnect`)
+    are treated so.
+
+    `members`: by connection, those that belong to it; a connection without any is forgotten. `lost`: when each broken
+    one broke. `came_back_ms`: when it last ended that more than half were broken; None for never.
+    """
+
+    members: dict[int, frozenset[str]] = field(default_factory=dict)
+    lost: dict[int, int] = field(default_factory=dict)
+    came_back_ms: int | None = None
+
+    def copy(self) -> MemberConnections:
+        return MemberConnections(self.members.copy(), self.lost.copy(), self.came_back_ms)
+
+    @property
+    def most_are_lost(self) -> bool:
+        """Whether more than half of the connections are broken."""
+        return 2 * len(self.lost) > len(self.members)
+
+    def move(self, member_id: str, before: int | None, now: int | None, now_ms: int) -> None:
+        """The member belongs to the connection `now`, no longer to `before`; None for none that is watched."""
+        most_were_lost = self.most_are_lost
+        if before is not None and before in self.members:
+            left = self.members[before] - {member_id}
+            if left:
+                self.members[before] = left
+            else:
+                del self.members[before]
+                self.lost.pop(before, None)
+        if now is not None:
+            self.members[now] = self.members.get(now, frozenset()) | {member_id}
+        if most_were_lost and not self.most_are_lost:
+            self.came_back_ms = now_ms
+
+    def due(self, grace_ms: int, now_ms: int) -> tuple[int, ...]:
+        """The broken connections whose members have not come back in time."""
+        if self.most_are_lost:
+            return ()
+        return tuple(key for key, lost_ms in self.lost.items() if self._due_ms(lost_ms, grace_ms) <= now_ms)
+
+    def next_due_ms(self, grace_ms: int) -> int | None:
+        """When the next broken connection is due; None for never, unless others come back."""
+        if not self.lost or self.most_are_lost:
+            return None
+        return min(self._due_ms(lost_ms, grace_ms) for lost_ms in self.lost.values())
+
+    def _due_ms(self, lost_ms: int, grace_ms: int) -> int:
+        if self.came_back_ms is None or lost_ms > self.came_back_ms:
+            return lost_ms + grace_ms
+        return self.came_back_ms + max(grace_ms, self.came_back_ms - lost_ms)
+
+
+@dataclass(slots=True)
+class Liveness:
+    """Mutable: a heartbeat moves its member's deadline in place. Only the event loop changes it; other threads may look
+    a session up.
+
+    `sessions`: by member. `next_expiry_ms`: no session expires before it; it may be too early, but never too late.
+    `join_timer`: when the coordinator stops waiting for joins. `fetch_due_ms`: until when the members of a stable group
+    have to fetch their assignment; `unfetched`: those that take part and have not yet, with the generation to fetch.
     """
 
     limits: GroupLimits
-    sessions: PersistentMap[str, Session] = field(default_factory=PersistentMap)
+    sessions: dict[str, Session] = field(default_factory=dict)
     next_expiry_ms: int | None = None
     join_timer: InitialDelay | RejoinTimeout | None = None
     fetch_due_ms: int | None = None
-    unfetched: PersistentMap[str, int] = field(default_factory=PersistentMap)
+    unfetched: dict[str, int] = field(default_factory=dict)
     connections: MemberConnections = field(default_factory=MemberConnections)
 
     def copy(self) -> Liveness:
-        return replace(self)
+        sessions, unfetched = self.sessions.copy(), self.unfetched.copy()
+        return replace(self, sessions=sessions, unfetched=unfetched, connections=self.connections.copy())
 
-    def heard_from(
+    def request_arrived(
         self,
         member: ClassicGroupMember,
         now_ms: int,
         connection_id: int | None = None,
         task_offset_sums: Mapping[TaskId, int] | None = None,
     ) -> None:
-        """A request of this member arrived. `connection_id`: that of a process heartbeat.
+        """The member lives. `connection_id`: that of a process heartbeat.
 
         Any other request leaves the member where it belongs, unless that connection is broken.
         """
@@ -107,36 +185,39 @@ class Liveness:
         if connection_id is not None or belongs in self.connections.lost:
             belongs = connection_id
         if belongs != known.connection_id:
-            self.connections = self.connections.moved(member_id, known.connection_id, belongs, now_ms)
-        session = Session(
+            self.connections.move(member_id, known.connection_id, belongs, now_ms)
+        self.sessions[member_id] = Session(
             last_heard_ms=now_ms,
             timeout_ms=timeout_ms,
             acknowledged_generation=known.acknowledged_generation,
             task_offset_sums=known.task_offset_sums if task_offset_sums is None else task_offset_sums,
             connection_id=belongs,
         )
-        self.sessions = self.sessions.with_value(member_id, session)
         self._expires(now_ms + timeout_ms)
 
     def acknowledged(self, member_id: str, generation_id: int) -> None:
         """The member has the assignment of this generation."""
         known = self.sessions[member_id]
         if generation_id > known.acknowledged_generation:
-            self.sessions = self.sessions.with_value(member_id, replace(known, acknowledged_generation=generation_id))
+            self.sessions[member_id] = replace(known, acknowledged_generation=generation_id)
         if generation_id >= self.unfetched.get(member_id, generation_id + 1):
-            self.unfetched = self.unfetched.without(member_id)
+            del self.unfetched[member_id]
 
     def connection_lost(self, connection_id: int, held_elsewhere: Mapping[str, int], now_ms: int) -> None:
         """The connection broke. `held_elsewhere`: the whole connections on which members have a heartbeat held."""
         for member_id, elsewhere in held_elsewhere.items():
             known = self.sessions.get(member_id)
             if known is not None and known.connection_id == connection_id:
-                self._belongs(member_id, elsewhere, now_ms)
-        self.connections = self.connections.broken(connection_id, now_ms)
+                self.belongs_to(member_id, elsewhere, now_ms)
+        if connection_id in self.connections.members:
+            self.connections.lost.setdefault(connection_id, now_ms)
 
-    def forget_connection(self, member_id: str, now_ms: int) -> None:
-        """The member no longer belongs to a connection."""
-        self._belongs(member_id, None, now_ms)
+    def belongs_to(self, member_id: str, connection_id: int | None, now_ms: int) -> None:
+        """The member belongs to this connection from now on, None for none. It is no sign of life."""
+        known = self.sessions[member_id]
+        if known.connection_id != connection_id:
+            self.connections.move(member_id, known.connection_id, connection_id, now_ms)
+            self.sessions[member_id] = replace(known, connection_id=connection_id)
 
     def expired_members(self, now_ms: int) -> tuple[str, ...]:
         """The members whose sessions have expired. Also makes `next_expiry_ms` exact."""
@@ -164,59 +245,65 @@ class Liveness:
             due.append(self.fetch_due_ms)
             due.append(image.last_rebalance.end.probing_rebalance_at_ms if image.last_rebalance else None)
         due.append(image.held_until_ms())
-        return min((one for one in due if one is not None), default=None)
-
-    def belongs_to(self, member_id: str, connection_id: int, now_ms: int) -> None:
-        """A process heartbeat that named the member came on this connection. It is no sign of life."""
-        if self.sessions[member_id].connection_id != connection_id:
-            self._belongs(member_id, connection_id, now_ms)
-
-    def applied(self, record: CoordinatorRecord, before: GroupImage, after: GroupImage, now_ms: int) -> None:
-        """Update sessions and timers for `record`, which led from `before` to `after`."""
-        match record:
-            case MemberSubscribed(member_id):
-                self._joined(after.members[member_id], before, now_ms)
-                self._await_fetch(after.members[member_id], after)
-            case MemberRestored(member):
-                self._start_session(member, now_ms)
-            case MemberReplaced(_, old_member_id, new_member_id):
-                old = self.sessions[old_member_id]
-                self._end_session(old_member_id, now_ms)
-                session = Session(now_ms, old.timeout_ms)
-                self.sessions = self.sessions.with_value(new_member_id, session)
-                self._await_fetches(after, now_ms)
-            case MemberAway(member_id):
-                self._end_session(member_id, now_ms)
-                self._start_session(after.members[member_id], now_ms)
-            case MemberRemoved(member_id):
-                self._end_session(member_id, now_ms)
-            case RebalanceStarted():
-                self._await_joins(after, now_ms)
-                self.fetch_due_ms, self.unfetched = None, PersistentMap()
-            case RebalanceCompleted():
-                self._await_fetches(after, now_ms)
-            case _:
-                pass
-        if after.state is not GroupState.PREPARING_REBALANCE:
-            self.join_timer = None
+        return min((each for each in due if each is not None), default=None)
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:
-        """After a replay: treat all members as heard from just now, and start every timeout again."""
-        self.sessions = PersistentMap()
-        if image.led_by is None:
-            self.sessions = PersistentMap(
-                {member_id: _first_session(member, now_ms) for member_id, member in image.members.items()}
-            )
+        """After a replay: treat all members as if they had sent a request just now, and start every timeout again."""
+        members = image.members.values() if image.led_by is None else ()
+        self.sessions = {member.member_id: _first_session(member, now_ms) for member in members}
         self._make_next_expiry_exact()
         self.join_timer = None
         if image.state is GroupState.PREPARING_REBALANCE:
-            self._await_joins(image, now_ms)
-        self._await_fetches(image, now_ms)
+            self.await_joins(image, now_ms)
+        self.await_fetches(image, now_ms)
 
-    def _belongs(self, member_id: str, connection_id: int | None, now_ms: int) -> None:
-        known = self.sessions[member_id]
-        self.connections = self.connections.moved(member_id, known.connection_id, connection_id, now_ms)
-        self.sessions = self.sessions.with_value(member_id, replace(known, connection_id=connection_id))
+    def member_subscribed(self, member: ClassicGroupMember, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        """The member joined, or rejoined. A static member may come back while the group is stable."""
+        if member.member_id in self.sessions:
+            self.request_arrived(member, now_ms)
+        else:
+            timeout_ms = min(member.last_join.session_timeout_ms, self.limits.new_member_join_timeout_ms)
+            self.sessions[member.member_id] = Session(now_ms, timeout_ms, never_heard_from=True)
+            self._expires(now_ms + timeout_ms)
+            if isinstance(self.join_timer, InitialDelay) and before.initial:
+                self.join_timer = replace(self.join_timer, member_added=True)
+        if after.state is GroupState.STABLE and self._has_to_fetch(member, after):
+            self.unfetched[member.member_id] = after.generation_id
+
+    def start_session(self, member: ClassicGroupMember, now_ms: int) -> None:
+        session = _first_session(member, now_ms)
+        self.sessions[member.member_id] = session
+        self._expires(session.expires_at_ms)
+
+    def end_session(self, member_id: str, now_ms: int) -> Session:
+        """The session that ended."""
+        ended = self.sessions.pop(member_id)
+        self.connections.move(member_id, ended.connection_id, None, now_ms)
+        self.unfetched.pop(member_id, None)
+        return ended
+
+    def replace_session(self, old_member_id: str, new_member_id: str, now_ms: int) -> None:
+        """The member is known by another id."""
+        timeout_ms = self.end_session(old_member_id, now_ms).timeout_ms
+        self.sessions[new_member_id] = Session(now_ms, timeout_ms)
+
+    def await_joins(self, image: GroupImage, now_ms: int) -> None:
+        """A rebalance is being prepared: nobody has to fetch any longer what the one before it decided."""
+        self.fetch_due_ms, self.unfetched = None, {}
+        if image.initial:
+            self.join_timer = _initial_delay(image, self.limits.initial_rebalance_delay_ms, now_ms)
+        else:
+            self.join_timer = rejoin_timeout(image, now_ms)
+
+    def await_fetches(self, image: GroupImage, now_ms: int) -> None:
+        """Differs from Kafka: the longer of session and rebalance timeout, so that a restart evicts nobody early."""
+        if image.state is not GroupState.STABLE or image.led_by is not None:
+            self.fetch_due_ms, self.unfetched = None, {}
+            return
+        self.fetch_due_ms = now_ms + max(image.rebalance_timeout_ms(), image.session_timeout_ms())
+        self.unfetched = {
+            key: image.generation_id for key, member in image.members.items() if self._has_to_fetch(member, image)
+        }
 
     def _expires(self, at_ms: int) -> None:
         if self.next_expiry_ms is None or at_ms < self.next_expiry_ms:
@@ -224,48 +311,6 @@ class Liveness:
 
     def _make_next_expiry_exact(self) -> None:
         self.next_expiry_ms = min((session.expires_at_ms for session in self.sessions.values()), default=None)
-
-    def _start_session(self, member: ClassicGroupMember, now_ms: int) -> None:
-        session = _first_session(member, now_ms)
-        self.sessions = self.sessions.with_value(member.member_id, session)
-        self._expires(session.expires_at_ms)
-
-    def _end_session(self, member_id: str, now_ms: int) -> None:
-        self.connections = self.connections.moved(member_id, self.sessions[member_id].connection_id, None, now_ms)
-        self.sessions = self.sessions.without(member_id)
-        self.unfetched = self.unfetched.without(member_id)
-
-    def _joined(self, member: ClassicGroupMember, before: GroupImage, now_ms: int) -> None:
-        if member.member_id in self.sessions:
-            self.heard_from(member, now_ms)
-            return
-        timeout_ms = min(member.last_join.session_timeout_ms, self.limits.new_member_join_timeout_ms)
-        session = Session(now_ms, timeout_ms, never_heard_from=True)
-        self.sessions = self.sessions.with_value(member.member_id, session)
-        self._expires(now_ms + timeout_ms)
-        if isinstance(self.join_timer, InitialDelay) and before.initial:
-            self.join_timer = replace(self.join_timer, member_added=True)
-
-    def _await_joins(self, image: GroupImage, now_ms: int) -> None:
-        if image.initial:
-            self.join_timer = _initial_delay(image, self.limits.initial_rebalance_delay_ms, now_ms)
-        else:
-            self.join_timer = rejoin_timeout(image, now_ms)
-
-    def _await_fetches(self, image: GroupImage, now_ms: int) -> None:
-        """Differs from Kafka: the longer of session and rebalance timeout, so that a restart evicts nobody early."""
-        if image.state is not GroupState.STABLE or image.led_by is not None:
-            self.fetch_due_ms, self.unfetched = None, PersistentMap()
-            return
-        self.fetch_due_ms = now_ms + max(image.rebalance_timeout_ms(), image.session_timeout_ms())
-        self.unfetched = PersistentMap(
-            {key: image.generation_id for key, member in image.members.items() if self._has_to_fetch(member, image)}
-        )
-
-    def _await_fetch(self, member: ClassicGroupMember, image: GroupImage) -> None:
-        """A static member may come back while the group is stable."""
-        if image.state is GroupState.STABLE and self._has_to_fetch(member, image):
-            self.unfetched = self.unfetched.with_value(member.member_id, image.generation_id)
 
     def _has_to_fetch(self, member: ClassicGroupMember, image: GroupImage) -> bool:
         known = self.sessions[member.member_id].acknowledged_generation

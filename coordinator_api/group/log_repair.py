@@ -17,30 +17,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.record_codec import decode_record, encode_record
-from coordinator_api.group.records import (
-    CoordinatorRecord,
-    DefinitionChanged,
-    GenerationStarted,
-    GroupEmptied,
-    GroupRestored,
-    IllegalTransition,
-    LastRebalanceRestored,
-    MemberReplaced,
-    MemberReported,
-    MemberRestored,
-    MemberSubscribed,
-    RebalanceCompleted,
-    RebalanceLedElsewhere,
-)
+from coordinator_api.group.records import CoordinatorRecord, DefinitionChanged, GroupRestored, IllegalTransition
 from coordinator_api.group.recovered import LOST_GENERATIONS, without_members
 from coordinator_api.group.snapshot import snapshot_records
 
@@ -99,7 +85,7 @@ def plan_repair(
     behind = [record for record in decoded[kept:] if record is not None]
     last_kept = records[kept - 1].number
     unreadable = max(0, last_number - last_kept - len(behind))
-    known = [each for record in decoded if record is not None for each in _generations(record)]
+    known = [each for record in decoded if record is not None and (each := record.begun_generation()) is not None]
     given_out = max((image.generation_id, *known, *recorded_generations))
     if not any(isinstance(record, GroupRestored) for record in decoded) and records[0].number > 1:
         # a snapshot that lost its generation: each one before it had a record of its own, but for those passed over
@@ -108,7 +94,7 @@ def plan_repair(
     if image.led_by is None:
         generation_id = min(given_out + unreadable + LOST_GENERATIONS, JAVA_INT_MAX - 1)
         repaired = without_members(image, generation_id)
-        members = [*image.members, *(each for record in behind for each in _members(record))]
+        members = [*image.members, *filter(None, (record.known_member() for record in behind))]
     else:
         generation_id, repaired, members = image.generation_id, image, []
     lines = tuple(encode_record(record) for record in snapshot_records(repaired))
@@ -178,30 +164,3 @@ def _longest(
         "repair it from: restore a backup, or delete the group (DELETE with force=true) and let its members declare it "
         "anew"
     )
-
-
-def _generations(record: CoordinatorRecord) -> Iterator[int]:
-    """Those that the record says have begun."""
-    match record:
-        case GenerationStarted() | GroupEmptied() | RebalanceCompleted() | RebalanceLedElsewhere() | GroupRestored():
-            yield record.generation_id
-        case LastRebalanceRestored(last_rebalance):
-            yield last_rebalance.generation_id
-        case MemberRestored(member):
-            yield member.last_assignment.generation_id
-        case MemberSubscribed(_, join):
-            yield join.generation_id - 1  # the one that it joins for has yet to begin
-        case _:
-            pass
-
-
-def _members(record: CoordinatorRecord) -> Iterator[str]:
-    match record:
-        case MemberSubscribed(member_id) | MemberReported(member_id):
-            yield member_id
-        case MemberReplaced(new_member_id=member_id):
-            yield member_id
-        case MemberRestored(member):
-            yield member.member_id
-        case _:
-            pass

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member
 from assignor.steering import NO_STEERING, Steering
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.liveness import GroupLimits, InitialDelay, Liveness, RejoinTimeout
 from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 
@@ -214,3 +216,36 @@ class Outcome:
     response: Response
     effects: tuple[Effect, ...] = ()
     next_timer_ms: int | None = None
+
+
+class GroupTransition:
+    """The handling of one event: rules emit records one by one, and each decision sees the state after the last record.
+
+    `image`, `liveness`: the state after the records so far. Neither touches that of the group, so `Group.apply` can
+    adopt both once the records count. But for notes before the first record: those go to the liveness of the group
+    itself, because they need no commit.
+    """
+
+    def __init__(self, limits: GroupLimits, image: GroupImage, liveness: Liveness, now_ms: int) -> None:
+        self.limits = limits
+        self.image = image
+        self.liveness = liveness
+        self.now_ms = now_ms
+        self.records: list[CoordinatorRecord] = []
+        self.history: list[str] = []
+        """What each record did, in words."""
+
+    def emit(self, record: CoordinatorRecord) -> None:
+        """Add a record. Raises IllegalTransition when it does not fit the state."""
+        before = self.image
+        self.image = record.apply(before)
+        if not self.records:
+            self.liveness = self.liveness.copy()
+        record.update_liveness(self.liveness, before, self.image, self.now_ms)
+        self.records.append(record)
+        stands = f"{self.image.state} generation {self.image.generation_id}"
+        self.history.append(f"{self.now_ms} {record.in_words()} -> {stands}")
+
+    def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
+        """Note that the rebalance that is being prepared waits for joins until `timer`."""
+        self.liveness.join_timer = timer

@@ -17,11 +17,10 @@ from __future__ import annotations
 from coordinator_api.group.events import SetPromotion, WarmUpsCaughtUp
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
-from coordinator_api.group.outcome import Accepted, Response
+from coordinator_api.group.outcome import Accepted, GroupTransition, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import LeverChanged, WarmUpsPromoted
 from coordinator_api.group.states import GroupState, RebalanceReason
-from coordinator_api.group.transition import GroupTransition
 
 
 def set_promotion(step: GroupTransition, event: SetPromotion) -> Response:

@@ -22,8 +22,7 @@ from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
-from coordinator_api.group.image import GroupImage, RebalanceBasis, RebalanceEnd
-from coordinator_api.group.packed_assignments import PackedAssignments, packed_assignments
+from coordinator_api.group.image import GroupImage, PackedAssignments, RebalanceBasis, RebalanceEnd, packed_assignments
 from coordinator_api.group.records import RebalanceCompleted
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import (

@@ -18,16 +18,15 @@ from dataclasses import replace
 from assignor.snapshot import Member
 from assignor.types import ProcessId
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen
+from coordinator_api.group.heartbeats import followup_is_due
 from coordinator_api.group.holding import give_up_held, take_computed
-from coordinator_api.group.image import GroupImage, RebalanceCause
-from coordinator_api.group.liveness import Liveness, rejoin_timeout
-from coordinator_api.group.members import ClassicGroupMember
-from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, Response, RunRebalance
+from coordinator_api.group.image import ClassicGroupMember, GroupImage, RebalanceCause
+from coordinator_api.group.liveness import rejoin_timeout
+from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, GroupTransition, Response, RunRebalance
 from coordinator_api.group.rebalance_result import failed_rebalance
 from coordinator_api.group.records import GenerationStarted, GroupEmptied, MemberRemoved, RebalanceStarted
-from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
+from coordinator_api.group.states import GroupState, RebalanceReason, RemovalReason
 from coordinator_api.group.subscriptions import process_of, subscription_while_away
-from coordinator_api.group.transition import GroupTransition
 
 MAX_CHANGES_NAMED = 5
 """How many changed topics the cause of a rebalance names."""
@@ -41,7 +40,8 @@ def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str 
     state = step.image.state
     if state is not GroupState.PREPARING_REBALANCE:
         cause = RebalanceCause(reason, detail)
-        give_up_held(step, cause.in_words())
+        if step.image.held is not None:
+            give_up_held(step, cause.in_words())
         step.emit(RebalanceStarted(cause, initial=state is GroupState.EMPTY))
     go_on_when_all_joined(step)
 
@@ -146,19 +146,6 @@ def _is_awaited(image: GroupImage, event: AssignmentComputed | RebalanceFailed) 
 def follow_up_when_acknowledged(step: GroupTransition) -> None:
     if followup_is_due(step.image, step.liveness):
         start_rebalance(step, RebalanceReason.FOLLOWUP_REBALANCE)
-
-
-def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
-    """Whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
-
-    Any earlier, and no member could have revoked what it has to give up. Differs from Kafka: there the members that
-    wait for a task ask for the rebalance. Here they may, too, but a member that only follows its heartbeats is served
-    as well.
-    """
-    last = image.last_rebalance
-    if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
-        return False
-    return not liveness.unfetched
 
 
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:

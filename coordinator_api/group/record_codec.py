@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 from assignor.errors import InputError
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TaskId
-from coordinator_api.group.packed_assignments import PackedAssignments, unpacked_assignments
+from coordinator_api.group.image import PackedAssignments, unpacked_assignments
 from coordinator_api.group.records import CoordinatorRecord
 
 

@@ -20,17 +20,21 @@ from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.image import (
     MAX_FENCED_MEMBER_IDS,
+    ClassicGroupMember,
+    ClassicGroupMembers,
     DefinitionOrigin,
     GroupImage,
     HeldRebalance,
+    LastAssignment,
+    LastJoin,
     LastRebalance,
+    PackedAssignments,
     RebalanceBasis,
     RebalanceCause,
     RebalanceEnd,
 )
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
-from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
-from coordinator_api.group.packed_assignments import PackedAssignments
+from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason, RemovalReason
 
 FOLLOWS_BY_ITSELF = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
@@ -71,6 +75,17 @@ class CoordinatorRecord(ABC):
     @abstractmethod
     def in_words(self) -> str:
         """The record in a few words, for the history of its group."""
+
+    def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
+        """Change sessions and timers: this record led from `before` to `after`. Most records change none."""
+
+    def begun_generation(self) -> int | None:
+        """The generation that has begun, as the record shows; None when it shows none."""
+        return None
+
+    def known_member(self) -> str | None:
+        """The member that may work for the group, as the record shows; None when it shows none."""
+        return None
 
     def _expect(self, holds: bool, image: GroupImage) -> None:
         if not holds:
@@ -155,6 +170,16 @@ class MemberSubscribed(CoordinatorRecord):
     def in_words(self) -> str:
         return f"{self.member_id} joined for generation {self.join.generation_id}"
 
+    def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
+
+    def begun_generation(self) -> int | None:
+        """The generation that it joined for has yet to begin."""
+        return self.join.generation_id - 1
+
+    def known_member(self) -> str | None:
+        return self.member_id
+
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced(CoordinatorRecord):
@@ -182,6 +207,13 @@ class MemberReplaced(CoordinatorRecord):
             return f"{self.new_member_id} came back in the place of {self.old_member_id}"
         return f"{self.new_member_id} replaced {self.old_member_id} as {self.group_instance_id}"
 
+    def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        liveness.replace_session(self.old_member_id, self.new_member_id, now_ms)
+        liveness.await_fetches(after, now_ms)
+
+    def known_member(self) -> str | None:
+        return self.new_member_id
+
 
 @dataclass(frozen=True, slots=True)
 class MemberAway(CoordinatorRecord):
@@ -197,6 +229,10 @@ class MemberAway(CoordinatorRecord):
     def in_words(self) -> str:
         return f"{self.member_id} is away, until {self.until_ms}"
 
+    def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        liveness.end_session(self.member_id, now_ms)
+        liveness.start_session(after.members[self.member_id], now_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class MemberRemoved(CoordinatorRecord):
@@ -211,6 +247,9 @@ class MemberRemoved(CoordinatorRecord):
 
     def in_words(self) -> str:
         return f"{self.member_id} removed: {self.reason}"
+
+    def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        liveness.end_session(self.member_id, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +278,9 @@ class RebalanceStarted(CoordinatorRecord):
     def in_words(self) -> str:
         return f"rebalance started: {self.cause.reason}" + (f", {self.cause.detail}" if self.cause.detail else "")
 
+    def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        liveness.await_joins(after, now_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class GenerationStarted(CoordinatorRecord):
@@ -260,6 +302,9 @@ class GenerationStarted(CoordinatorRecord):
     def in_words(self) -> str:
         return f"generation {self.generation_id} started"
 
+    def begun_generation(self) -> int | None:
+        return self.generation_id
+
 
 @dataclass(frozen=True, slots=True)
 class GroupEmptied(CoordinatorRecord):
@@ -273,6 +318,9 @@ class GroupEmptied(CoordinatorRecord):
 
     def in_words(self) -> str:
         return f"generation {self.generation_id} is empty"
+
+    def begun_generation(self) -> int | None:
+        return self.generation_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +361,12 @@ class RebalanceCompleted(CoordinatorRecord):
 
     def in_words(self) -> str:
         return f"rebalance {self.generation_id} completed: {self.end.outcome}"
+
+    def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        liveness.await_fetches(after, now_ms)
+
+    def begun_generation(self) -> int | None:
+        return self.generation_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +454,9 @@ class RebalanceLedElsewhere(CoordinatorRecord):
     def in_words(self) -> str:
         return f"rebalance {self.generation_id} led by {self.led_by}: {self.end.outcome}"
 
+    def begun_generation(self) -> int | None:
+        return self.generation_id
+
 
 @dataclass(frozen=True, slots=True)
 class MemberReported(CoordinatorRecord):
@@ -431,6 +488,9 @@ class MemberReported(CoordinatorRecord):
 
     def in_words(self) -> str:
         return f"{self.member_id} reported"
+
+    def known_member(self) -> str | None:
+        return self.member_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,6 +528,9 @@ class GroupRestored(CoordinatorRecord):
     def in_words(self) -> str:
         return "group restored"
 
+    def begun_generation(self) -> int | None:
+        return self.generation_id
+
 
 @dataclass(frozen=True, slots=True)
 class LastRebalanceRestored(CoordinatorRecord):
@@ -480,6 +543,9 @@ class LastRebalanceRestored(CoordinatorRecord):
 
     def in_words(self) -> str:
         return "last rebalance restored"
+
+    def begun_generation(self) -> int | None:
+        return self.last_rebalance.generation_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,6 +594,15 @@ class MemberRestored(CoordinatorRecord):
 
     def in_words(self) -> str:
         return f"{self.member.member_id} restored"
+
+    def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        liveness.start_session(self.member, now_ms)
+
+    def begun_generation(self) -> int | None:
+        return self.member.last_assignment.generation_id
+
+    def known_member(self) -> str | None:
+        return self.member.member_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from dataclasses import replace
 
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX
-from coordinator_api.group.image import GroupImage
-from coordinator_api.group.members import ClassicGroupMembers
+from coordinator_api.group.image import ClassicGroupMembers, GroupImage
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.snapshot import snapshot_records

@@ -22,13 +22,12 @@ Kafka has no counterpart. Nearest are static members (KIP-345), whose absence is
 from __future__ import annotations
 
 from coordinator_api.group.events import Join
-from coordinator_api.group.image import GroupImage
-from coordinator_api.group.members import ClassicGroupMember
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.outcome import GroupTransition
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import MemberRemoved
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 from coordinator_api.group.subscriptions import process_of, static_identity
-from coordinator_api.group.transition import GroupTransition
 
 SHORTEST_GRACE_MS = 1_000
 LONGEST_GRACE_MS = 3_600_000

@@ -21,13 +21,11 @@ from coordinator_api.group.events import (
     Tick,
     TopicsSeen,
 )
-from coordinator_api.group.image import GroupImage, RebalanceEnd
-from coordinator_api.group.outcome import RebalanceReported, Rejected, Response
-from coordinator_api.group.packed_assignments import packed_assignments
+from coordinator_api.group.image import GroupImage, RebalanceEnd, packed_assignments
+from coordinator_api.group.outcome import GroupTransition, RebalanceReported, Rejected, Response
 from coordinator_api.group.records import AssignmentsPacked, MemberReported, RebalanceLedElsewhere
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 from coordinator_api.group.subscriptions import assignment_error
-from coordinator_api.group.transition import GroupTransition
 
 _ALLOWED_WHEREVER_LED = (
     AssignmentComputed,

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
-from coordinator_api.group.image import GroupImage
-from coordinator_api.group.members import ClassicGroupMember
-from coordinator_api.group.packed_assignments import packed_assignments
+from coordinator_api.group.image import ClassicGroupMember, GroupImage, packed_assignments
 from coordinator_api.group.records import (
     ApprovalRestored,
     AssignmentsPacked,

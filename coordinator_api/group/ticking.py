@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from coordinator_api.group.holding import end_waiting
 from coordinator_api.group.liveness import InitialDelay, extended
+from coordinator_api.group.outcome import GroupTransition
 from coordinator_api.group.rebalancing import close_joins, follow_up_when_acknowledged, start_rebalance
 from coordinator_api.group.records import MemberRemoved
 from coordinator_api.group.states import GroupState, RebalanceReason, RemovalReason
-from coordinator_api.group.transition import GroupTransition
 
 
 def tick(step: GroupTransition) -> None:
@@ -55,7 +55,7 @@ def _disconnected(step: GroupTransition) -> list[str]:
         if step.image.members[member_id].last_join.leave_on_disconnect:
             found.append(member_id)
         else:
-            step.liveness.forget_connection(member_id, step.now_ms)
+            step.liveness.belongs_to(member_id, None, step.now_ms)
     return found
 
 

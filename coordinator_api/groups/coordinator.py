@@ -23,7 +23,7 @@ from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, Un
 from coordinator_api.group import events
 from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.states import GroupState

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from coordinator_api.clock import SteadyClock
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.groups.connections import GroupsOfConnections
 from coordinator_api.groups.quotas import Quotas
 from coordinator_api.store.repository import Repository

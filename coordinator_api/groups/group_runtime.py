@@ -27,7 +27,7 @@ from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
-from coordinator_api.group.hearing import HeardEvent
+from coordinator_api.group.heartbeats import HeardEvent
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
     AssignmentPending,

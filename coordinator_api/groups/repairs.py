@@ -8,7 +8,7 @@ from assignor.errors import InputError
 from coordinator_api.errors import LogBeyondRepair
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.log_repair import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.group.record_codec import decode_record
 from coordinator_api.group.records import IllegalTransition

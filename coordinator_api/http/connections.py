@@ -1,7 +1,7 @@
 """Which connections are open, so that a group learns of a broken one: the kernel closes those of a killed process.
 
     accepted -> a number -> each process heartbeat names it, so its members belong to that connection
-    broken -> the groups of its members learn of it (`coordinator_api/group/connections.py` has the rules)
+    broken -> the groups of its members learn of it (`coordinator_api/group/liveness.py` has the rules)
     ended by the service with an answer -> it says nothing about its members
 
 uvicorn names a connection by its caller's address and port (`scope["client"]`). A port may be used again before uvicorn

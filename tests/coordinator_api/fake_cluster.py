@@ -20,7 +20,7 @@ from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.group import events
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition

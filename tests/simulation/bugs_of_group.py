@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from assignor.steering import NO_STEERING
-from coordinator_api.group import group as group_module
-from coordinator_api.group import hearing, holding, joining, rebalancing, ticking
+from coordinator_api.group import heartbeats, holding, joining, rebalancing, ticking
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import Levers
 from coordinator_api.group.liveness import Liveness, Session, rejoin_timeout
+from coordinator_api.group.outcome import GroupTransition
 from coordinator_api.group.records import (
     GroupEmptied,
     MemberRemoved,
 )
 from coordinator_api.group.states import GroupState, RemovalReason
-from coordinator_api.group.transition import GroupTransition
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_state import BEFORE_FIRST_ASSIGNMENT, Outstanding, Phase
 from tests.simulation.bug import (
@@ -106,14 +105,14 @@ BUGS_OF_GROUP = (
         "older incarnation let in",
         "The process that was replaced takes its place back.",
         BECOMES_STABLE,
-        (joining, "refuse_older_incarnation", always(None)),
+        (joining, "_refuse_older_incarnation", always(None)),
     ),
     bug(
         "missed rebalance not noticed",
         "A static member that missed a rebalance keeps the tasks that others have now.",
         ONE_OWNER,
         (joining, "refuse_after_missed_rebalance", always(None)),
-        (hearing, "refuse_after_missed_rebalance", always(None)),
+        (heartbeats, "refuse_after_missed_rebalance", always(None)),
     ),
     bug(
         "sessions never end",
@@ -139,7 +138,7 @@ BUGS_OF_GROUP = (
         ONE_OWNER,
         # any guard alone is enough: the coordinator hands out nothing before the rebalance has ended, and the member
         # waits until it hears of the generation that it has joined for, and asks for none of before
-        (hearing, "_awaits_result", always(False)),
+        (heartbeats, "_awaits_result", always(False)),
         (Outstanding, "fetch", lambda original: lambda self, member_id, _: original(self, member_id, 0)),
         (MemberMachine, "_await_assignment", fetches_whatever_there_is),
     ),
@@ -147,7 +146,7 @@ BUGS_OF_GROUP = (
         "acknowledgement of an older generation",
         "A heartbeat of any generation counts as having fetched the newest.",
         GIVEN_UP_FIRST,
-        (hearing, "_note_heartbeat", acknowledges_anything),
+        (heartbeats, "_note_heartbeat", acknowledges_anything),
     ),
     bug(
         "rebalance goes on without all",
@@ -160,14 +159,14 @@ BUGS_OF_GROUP = (
         "Tasks that were held back for their old owners stay without one.",
         NO_TASK_ALONE,
         (rebalancing, "followup_is_due", always(False)),
-        (group_module, "followup_is_due", always(False)),
+        (heartbeats, "followup_is_due", always(False)),
     ),
     bug(
         "follow-up never settled",
         "A follow-up follows each rebalance that asked for one, fetched or not.",
         BECOMES_STABLE,
         (rebalancing, "followup_is_due", follow_up_at_once),
-        (group_module, "followup_is_due", follow_up_at_once),
+        (heartbeats, "followup_is_due", follow_up_at_once),
     ),
     bug(
         "generations begin again",

@@ -95,7 +95,7 @@ def hear_what_is_not_committed(original: Any) -> Any:
 
 def apply_no_pause(original: Any) -> Any:
     def apply(self: Group, records: Iterable[Any], now_ms: int) -> None:
-        if self._decided is not None and any(is_of(record, LeverName.PAUSE) for record in self._decided.records):
+        if any(is_of(record, LeverName.PAUSE) for record in records):
             records = [record for record in records if not is_of(record, LeverName.PAUSE)]
         original(self, records, now_ms)
 

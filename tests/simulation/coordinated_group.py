@@ -28,9 +28,9 @@ from coordinator_api.group.events import (
     WarmUpsCaughtUp,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.hearing import HeardEvent
+from coordinator_api.group.heartbeats import HeardEvent
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
     JoinAnswered,

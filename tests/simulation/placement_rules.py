@@ -7,8 +7,7 @@ from functools import lru_cache
 
 from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.types import TaskId
-from coordinator_api.group.image import GroupImage
-from coordinator_api.group.members import ClassicGroupMember
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.records import GenerationStarted, GroupEmptied, MemberRemoved, RebalanceCompleted
 from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of

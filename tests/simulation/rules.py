@@ -15,7 +15,7 @@ from assignor.types import TaskId
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import LeverName
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
 from coordinator_api.group.records import LeverChanged, MemberRemoved, MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason

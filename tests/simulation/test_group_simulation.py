@@ -44,10 +44,9 @@ from coordinator_api.group.events import (
     Tick,
     WarmUpsCaughtUp,
 )
-from coordinator_api.group.hearing import answer
-from coordinator_api.group.image import GroupImage
-from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.members import ClassicGroupMember
+from coordinator_api.group.heartbeats import answer
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentDiscarded,
     AssignmentReady,

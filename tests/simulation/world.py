@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from assignor.configs import AssignmentConfigs
 from coordinator_api.group.events import SetPause
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from tests.coordinator_api.group.declarations import declared
 from tests.simulation.clocks import MachineClock
 from tests.simulation.coordinated_group import GroupSetting

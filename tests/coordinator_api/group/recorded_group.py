@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from assignor.snapshot import Member, RebalanceResult
 from coordinator_api.group.events import AssignmentComputed, Event, Recovered
 from coordinator_api.group.group import Group
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.record_codec import decode_record, encode_record

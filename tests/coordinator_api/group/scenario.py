@@ -53,7 +53,7 @@ from coordinator_api.group.events import (
     WarmUpsCaughtUp,
 )
 from coordinator_api.group.image import LastRebalance
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     Accepted,
     AssignmentDiscarded,

@@ -26,9 +26,17 @@ from coordinator_api.group.events import (
     Tick,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import DefinitionOrigin, GroupImage, LastRebalance, RebalanceCause, RebalanceEnd
-from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
+from coordinator_api.group.image import (
+    ClassicGroupMember,
+    DefinitionOrigin,
+    GroupImage,
+    LastAssignment,
+    LastJoin,
+    LastRebalance,
+    RebalanceCause,
+    RebalanceEnd,
+)
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
     AssignmentStored,

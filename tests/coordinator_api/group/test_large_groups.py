@@ -1,4 +1,4 @@
-"""What one event costs does not depend on how many members a group has, and what is stored of a rebalance is linear."""
+"""One event looks at as many members in a group of any size, and what is stored of a rebalance is linear."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from coordinator_api.group.events import (
     Tick,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.record_codec import decode_record, encode_record

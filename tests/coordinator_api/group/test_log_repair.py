@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator_api.group.group import Group
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.log_repair import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.recovered import LOST_GENERATIONS

@@ -6,7 +6,7 @@ import pytest
 
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.events import Event, Join, Leave, SetRejoinGrace, Tick
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.ownerless_tasks import OwnerlessTasks, takes_long
 from coordinator_api.group.records import GroupDeleted, RebalanceCompleted
 from coordinator_api.group.states import GroupState

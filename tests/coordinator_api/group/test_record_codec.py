@@ -13,16 +13,18 @@ from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignme
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.image import (
+    ClassicGroupMember,
     DefinitionOrigin,
     HeldRebalance,
+    LastAssignment,
+    LastJoin,
     LastRebalance,
     RebalanceBasis,
     RebalanceCause,
     RebalanceEnd,
+    packed_assignments,
 )
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
-from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
-from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import (
     ApprovalRestored,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from coordinator_api.group.group import Group
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import AssignmentsPacked, CoordinatorRecord
 

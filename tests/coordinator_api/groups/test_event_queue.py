@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from coordinator_api.group import events
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Accepted, HeartbeatAnswered, JoinAnswered, Outcome, Rejected, Response
 from coordinator_api.group.records import CoordinatorRecord, IllegalTransition, MemberSubscribed
 from coordinator_api.group.snapshot import snapshot_records

@@ -18,7 +18,7 @@ from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
 from coordinator_api.group import events
 from coordinator_api.group.image import RebalanceCause
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected, Response
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.groups import group_runtime

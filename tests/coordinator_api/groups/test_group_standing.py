@@ -9,7 +9,7 @@ from typing import Any
 from assignor.types import TaskId
 from coordinator_api.background_tasks import BackgroundTasks, Value
 from coordinator_api.group.events import Join, Leave, Tick
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
 from coordinator_api.groups.group_standing import HOUR_MS, MOST_REBALANCES_KNOWN, GroupStanding
 from coordinator_api.metrics import GroupMeasures, Metrics

@@ -21,9 +21,9 @@ from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.image import unpacked_assignments
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, RunRebalance
-from coordinator_api.group.packed_assignments import unpacked_assignments
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition

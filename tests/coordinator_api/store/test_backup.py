@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from assignor.errors import AssignorFault, InputError
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import DefinitionChanged, GroupRestored
 from coordinator_api.group.recovered import LOST_GENERATIONS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from assignor.protocol.shared_assignments import SharedAssignments
-from coordinator_api.group.image import GroupImage, HeldRebalance, LastRebalance, RebalanceEnd
-from coordinator_api.group.packed_assignments import packed_assignments
+from coordinator_api.group.image import GroupImage, HeldRebalance, LastRebalance, RebalanceEnd, packed_assignments
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.web.rebalance_digests import rebalances_digest
 

@@ -1,13 +1,20 @@
-"""What a member hears, and what the group notes when it hears from a member. Nothing here needs a commit.
+"""Heartbeats and fetches: which member is fenced or refused, what the others are told, and what is noted of them.
 
 A heartbeat and a fetch change nothing durable. So they are answered at once from the last committed state, while other
 events of the group wait for the store, and the sign of life counts from the moment of its arrival. The notes go to the
 group's `Liveness`. It belongs to the working state, which may be ahead of the committed one: a member that has just
-been removed there has no session any more, and nothing is noted of it.
+been removed there has no session any more, and nothing is noted of it. Once all members have acknowledged their
+assignments, a follow-up rebalance that the leader asked for is due.
 
-As an event of its own (`hear`), it may start the follow-up rebalance, once all have their assignments.
+A member that joins is fenced and refused by the same rules:
 
-Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`.
+- A member id that a newer incarnation of a static member replaced is fenced: `FENCED_INSTANCE_ID`. The group remembers
+  the last `MAX_FENCED_MEMBER_IDS` of each member (`MemberReplaced` adds them), so that an older incarnation is fenced
+  even when its request does not name its instance id. Differs from Kafka, which remembers none.
+- A member that is away has left: `UNKNOWN_MEMBER_ID`, until its process joins again and takes its place.
+- A static member that missed a rebalance has lost its tasks: `ILLEGAL_GENERATION`.
+
+Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`, `ClassicGroup.validateMember`; KIP-345.
 """
 
 from __future__ import annotations
@@ -24,23 +31,21 @@ from coordinator_api.group.events import (
     RecheckAssignment,
     RecheckProcess,
 )
-from coordinator_api.group.fencing import refuse_after_missed_rebalance, refuse_stranger
-from coordinator_api.group.image import GroupImage
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness
-from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.outcome import (
     Accepted,
     AssignmentPending,
     AssignmentReady,
+    GroupTransition,
+    Heard,
     HeartbeatAnswered,
     MemberNews,
     ProcessHeartbeatAnswered,
     Rejected,
     Response,
 )
-from coordinator_api.group.rebalancing import follow_up_when_acknowledged
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
-from coordinator_api.group.transition import GroupTransition
 
 HeardEvent = Heartbeat | ProcessHeartbeat | RecheckProcess | FetchAssignment | RecheckAssignment
 
@@ -50,7 +55,7 @@ DIGEST_BYTES = 12
 
 
 def answer(image: GroupImage, event: HeardEvent) -> HeardAnswer:
-    """What the member hears in this state."""
+    """What the member is told in this state."""
     match event:
         case Heartbeat():
             return _heartbeat(image, event)
@@ -60,14 +65,16 @@ def answer(image: GroupImage, event: HeardEvent) -> HeardAnswer:
             return _assignment(image, event)
 
 
-def hear(step: GroupTransition, event: HeardEvent) -> Response:
-    """A heartbeat or a fetch as an event of its own. A heartbeat that starts the follow-up hears of it at once."""
-    answered = answer(step.image, event)
+def hear(liveness: Liveness, working: GroupImage, image: GroupImage, event: HeardEvent, now_ms: int) -> Heard:
+    """Answer from `image`, and note the sign of life. `liveness`: of the members of `working`, which may be ahead."""
+    answered = answer(image, event)
     if isinstance(answered, Rejected):
-        return answered
-    note(step.liveness, step.image, event, answered, step.now_ms)
-    follow_up_when_acknowledged(step)
-    return answer(step.image, event) if isinstance(event, Heartbeat | ProcessHeartbeat) else answered
+        return Heard(answered)
+    # usually no connection is broken
+    network_was_down = bool(liveness.connections.lost) and liveness.connections.most_are_lost
+    _note(liveness, working, event, answered, now_ms)
+    network_is_back = network_was_down and not liveness.connections.most_are_lost
+    return Heard(answered, network_is_back or followup_is_due(working, liveness))
 
 
 def connection_lost(step: GroupTransition, event: ConnectionLost) -> Response:
@@ -76,32 +83,94 @@ def connection_lost(step: GroupTransition, event: ConnectionLost) -> Response:
     return Accepted()
 
 
-def note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: HeardAnswer, now_ms: int) -> None:
-    """Note what `event` says of its members. `answered`: what they hear; nothing is noted of one that is refused."""
-    if isinstance(answered, Rejected):
-        return
+def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
+    """Whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
+
+    Any earlier, and no member could have revoked what it has to give up. Differs from Kafka: there the members that
+    wait for a task ask for the rebalance. Here they may, too, but a member that only follows its heartbeats is served
+    as well.
+    """
+    last = image.last_rebalance
+    if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
+        return False
+    return not liveness.unfetched
+
+
+def member_or_refusal(
+    image: GroupImage, member_id: str, group_instance_id: str | None
+) -> ClassicGroupMember | Rejected:
+    """The member that sent a request; a refusal when `member_id` is no member of the group, or not the one that its
+    instance id belongs to.
+    """
+    if image.state is GroupState.DEAD:
+        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; declare it again by PUT")
+    if group_instance_id is not None:
+        static = image.members.with_instance(group_instance_id)
+        if static is None:
+            return Rejected(
+                RejectionCode.UNKNOWN_MEMBER_ID,
+                f"there is no member with group instance id {group_instance_id}; join without a member id",
+            )
+        if static.member_id != member_id:
+            return _fenced(member_id)
+    member = image.members.get(member_id)
+    if member is not None:
+        return refuse_absent(member) or member
+    if image.members.has_fenced(member_id):
+        return _fenced(member_id)
+    return Rejected(RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member {member_id}; join without a member id")
+
+
+def refuse_absent(member: ClassicGroupMember) -> Rejected | None:
+    """None unless the member has left and its place waits for its process: what left asks for nothing any more."""
+    if not member.is_away:
+        return None
+    return Rejected(
+        RejectionCode.UNKNOWN_MEMBER_ID,
+        f"member {member.member_id} has left, and its place is kept; join without a member id",
+    )
+
+
+def refuse_after_missed_rebalance(image: GroupImage, member: ClassicGroupMember) -> Rejected | None:
+    """None unless the static member missed the current generation: its tasks may belong to other members by now."""
+    if image.takes_part(member):
+        return None
+    return Rejected(
+        RejectionCode.ILLEGAL_GENERATION,
+        f"member {member.member_id} did not rejoin for generation {image.generation_id}; drop all tasks and rejoin",
+    )
+
+
+def _fenced(member_id: str) -> Rejected:
+    return Rejected(
+        RejectionCode.FENCED_INSTANCE_ID, f"a newer incarnation took the place of member {member_id}; stop this one"
+    )
+
+
+def _note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: HeardAnswer, now_ms: int) -> None:
+    """Note what `event` says of its members. `answered`: what they are told."""
     match event:
         case Heartbeat():
             assert isinstance(answered, HeartbeatAnswered)
             _note_heartbeat(liveness, working, event, answered, now_ms)
         case ProcessHeartbeat():
             assert isinstance(answered, ProcessHeartbeatAnswered)
-            for member_id, one in event.members.items():
-                told = answered.members[member_id]
-                if not isinstance(told, Rejected):
-                    _note_heartbeat(liveness, working, one, answered, now_ms, event.connection_id)
-                elif told.code is RejectionCode.ILLEGAL_GENERATION:
+            for member_id, heartbeat in event.members.items():
+                news = answered.members[member_id]
+                if not isinstance(news, Rejected):
+                    _note_heartbeat(liveness, working, heartbeat, answered, now_ms, event.connection_id)
+                elif news.code is RejectionCode.ILLEGAL_GENERATION:
                     _note_connection(liveness, working, member_id, event.connection_id, now_ms)
-        case RecheckProcess():
-            pass
         case FetchAssignment() | RecheckAssignment():
             member = working.members.get(event.member_id)
             if member is None or member.is_away:
                 return
             if isinstance(event, FetchAssignment):
-                liveness.heard_from(member, now_ms)
+                liveness.request_arrived(member, now_ms)
             if isinstance(answered, AssignmentReady):
                 liveness.acknowledged(event.member_id, answered.generation_id)
+        case RecheckProcess():
+            pass
 
 
 def _note_heartbeat(
@@ -113,9 +182,9 @@ def _note_heartbeat(
     connection_id: int | None = None,
 ) -> None:
     member = working.members.get(event.member_id)
-    if member is None or member.is_away:
+    if member is None or member.away_until_ms is not None:
         return
-    liveness.heard_from(member, now_ms, connection_id, event.task_offset_sums)
+    liveness.request_arrived(member, now_ms, connection_id, event.task_offset_sums)
     if answered.state is GroupState.STABLE and event.generation_id == answered.generation_id:
         liveness.acknowledged(event.member_id, event.generation_id)
 
@@ -151,25 +220,24 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejec
 
 
 def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> ProcessHeartbeatAnswered:
-    """Each member hears what its own heartbeat would have told it, and whether it can fetch an assignment."""
+    """Each member is told what its own heartbeat would have told it, and whether it can fetch an assignment."""
     told: dict[str, MemberNews | Rejected] = {}
     for member_id, event in members.items():
         member = _member(image, event)
         if isinstance(member, Rejected):
             told[member_id] = member
         else:
-            rejoin = _has_to_rejoin(image, member)
-            told[member_id] = MemberNews(rejoin, image.draining, _generation_to_fetch(image, member))
+            to_fetch = 0 if _awaits_result(image, member) else member.last_assignment.generation_id
+            told[member_id] = MemberNews(_has_to_rejoin(image, member), image.draining, to_fetch)
     paused = image.levers.pause is not None
     news = _digest(image.generation_id, told, paused)
     return ProcessHeartbeatAnswered(image.state, image.generation_id, told, news, paused)
 
 
 def _member(image: GroupImage, event: Heartbeat) -> ClassicGroupMember | Rejected:
-    refused = refuse_stranger(image, event.member_id, event.group_instance_id)
-    if refused is not None:
-        return refused
-    member = image.members[event.member_id]
+    member = member_or_refusal(image, event.member_id, event.group_instance_id)
+    if isinstance(member, Rejected):
+        return member
     refused = refuse_after_missed_rebalance(image, member)
     if refused is not None:
         return refused
@@ -180,10 +248,6 @@ def _member(image: GroupImage, event: Heartbeat) -> ClassicGroupMember | Rejecte
 
 def _has_to_rejoin(image: GroupImage, member: ClassicGroupMember) -> bool:
     return image.state is GroupState.PREPARING_REBALANCE and not image.has_joined(member)
-
-
-def _generation_to_fetch(image: GroupImage, member: ClassicGroupMember) -> int:
-    return 0 if _awaits_result(image, member) else member.last_assignment.generation_id
 
 
 def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
@@ -198,10 +262,10 @@ def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
 def _digest(generation_id: int, told: Mapping[str, MemberNews | Rejected], paused: bool) -> str:
     """The same for the same news, whichever process of the service tells it."""
     spelled = [
-        (member_id, str(one.code))
-        if isinstance(one, Rejected)
-        else (member_id, one.rejoin, one.stop, one.assignment_generation)
-        for member_id, one in sorted(told.items())
+        (member_id, str(news.code))
+        if isinstance(news, Rejected)
+        else (member_id, news.rejoin, news.stop, news.assignment_generation)
+        for member_id, news in sorted(told.items())
     ]
     said = (generation_id, spelled, "paused") if paused else (generation_id, spelled)
     text = json.dumps(said, separators=(",", ":"))
@@ -212,10 +276,9 @@ def _assignment(
     image: GroupImage, event: FetchAssignment | RecheckAssignment
 ) -> AssignmentReady | AssignmentPending | Rejected:
     """The member's assignment, as soon as there is one: only the result of the rebalance that it rejoined for."""
-    refused = refuse_stranger(image, event.member_id, event.group_instance_id)
-    if refused is not None:
-        return refused
-    member = image.members[event.member_id]
+    member = member_or_refusal(image, event.member_id, event.group_instance_id)
+    if isinstance(member, Rejected):
+        return member
     refused = refuse_after_missed_rebalance(image, member)
     if refused is not None:
         return refused

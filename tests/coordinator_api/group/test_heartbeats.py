@@ -13,8 +13,8 @@ from coordinator_api.group.events import (
     RecheckProcess,
     Tick,
 )
-from coordinator_api.group.hearing import HeardEvent
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.heartbeats import HeardEvent
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
     Heard,
