@@ -27,8 +27,8 @@ from coordinator_api.group.events import (
 from coordinator_api.group.group import Group
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, HeartbeatAnswered, JoinAnswered, Response, RunRebalance
-from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.rebalance_result import computed_assignments
+from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.groups.definitions import read_definition, read_input
 from coordinator_api.groups.warm_up_watch import LOOK_EVERY_S, all_caught_up

@@ -34,22 +34,23 @@ from coordinator_api.group.events import (
     TopicsSeen,
 )
 from coordinator_api.group.heartbeats import HeardEvent, answer, connection_lost, hear
+from coordinator_api.group.holding import end_hold_when_over
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
-from coordinator_api.group.joining import join, leave
+from coordinator_api.group.joining import expire_sessions, join, leave, remove_members_that_never_fetched
 from coordinator_api.group.liveness import GroupLimits, Liveness, Session
 from coordinator_api.group.outcome import Accepted, GroupTransition, Heard, Outcome, Rejected, Response
 from coordinator_api.group.rebalancing import (
+    end_join_wait,
     follow_up_when_acknowledged,
     rebalance_to_run,
     rebalance_when_topics_changed,
+    start_probing_rebalance,
     store_rebalance,
 )
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, IllegalTransition, RebalanceKept
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
-from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import GroupState
-from coordinator_api.group.ticking import tick
 
 HISTORY_LENGTH = 64
 """A broken invariant cannot be understood without what led to it: each IllegalTransition ends with so many records."""
@@ -150,10 +151,6 @@ class Group:
             raise self._with_history(str(illegal)) from illegal
         self._adopt(step)
 
-    def snapshot(self) -> tuple[CoordinatorRecord, ...]:
-        """The shortest list of records that replays to this state, so that a store may forget the older ones."""
-        return snapshot_records(self._image)
-
     @property
     def sessions(self) -> Mapping[str, Session]:
         """By member. Heartbeats change it in place; records that are applied lead to another mapping."""
@@ -221,7 +218,7 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
         case DeleteGroup():
             return delete(step)
         case Tick():
-            tick(step)
+            _tick(step)
             return Accepted()
         case Recovered():
             return Accepted()
@@ -234,3 +231,16 @@ def _heartbeat_or_fetch(step: GroupTransition, event: HeardEvent) -> Response:
         return answered
     follow_up_when_acknowledged(step)
     return answer(step.image, event) if isinstance(event, Heartbeat | ProcessHeartbeat) else answered
+
+
+def _tick(step: GroupTransition) -> None:
+    """Do what is due by time alone, in this order. A group has one timer; a tick that comes too early does nothing."""
+    if step.image.led_by is not None:
+        return  # the coordinator that leads the group keeps its timers
+    expire_sessions(step)
+    remove_members_that_never_fetched(step)
+    end_join_wait(step)
+    start_probing_rebalance(step)
+    follow_up_when_acknowledged(step)
+    # last: nobody has fetched yet what it completes, so no follow-up of it may be due
+    end_hold_when_over(step)

@@ -78,7 +78,7 @@ def hear(liveness: Liveness, working: GroupImage, image: GroupImage, event: Hear
 
 
 def connection_lost(step: GroupTransition, event: ConnectionLost) -> Response:
-    """Not yet the end of its members: `ticking` decides once they have had time to come back."""
+    """Not yet the end of its members: `joining.expire_sessions` decides once they have had time to come back."""
     step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
     return Accepted()
 

@@ -80,7 +80,7 @@ def set_hold(step: GroupTransition, event: SetHold) -> Response:
     """Has no effect on what is computed and held already, except that the new time limit holds for it."""
     decision = OperatorDecision(event.by, step.now_ms, event.reason)
     step.emit(LeverChanged(Lever(LeverName.HOLD, decision, value_ms=event.time_limit_ms), is_on=True))
-    _carry_out_when_over(step)
+    end_hold_when_over(step)
     return Accepted()
 
 
@@ -115,9 +115,11 @@ def discard(step: GroupTransition, event: DiscardRebalance) -> Response:
     return ComputedAgain(generation_id)
 
 
-def end_waiting(step: GroupTransition) -> None:
-    """What time does: a rebalance that has been held for the time limit is carried out."""
-    _carry_out_when_over(step)
+def end_hold_when_over(step: GroupTransition) -> None:
+    """Carry out a rebalance that has been held for the time limit."""
+    until_ms = step.image.held_until_ms()
+    if until_ms is not None and until_ms <= step.now_ms:
+        _carry_out(step, HoldEnd.TIME_LIMIT, OperatorDecision(None, step.now_ms))
 
 
 def give_up_held(step: GroupTransition, why: str) -> None:
@@ -172,12 +174,6 @@ def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
 def _process(image: GroupImage, member_id: str) -> ProcessId | str:
     """A member of an unknown future version stands for its process."""
     return process_of(image.members[member_id].last_join.subscription) or member_id
-
-
-def _carry_out_when_over(step: GroupTransition) -> None:
-    until_ms = step.image.held_until_ms()
-    if until_ms is not None and until_ms <= step.now_ms:
-        _carry_out(step, HoldEnd.TIME_LIMIT, OperatorDecision(None, step.now_ms))
 
 
 def _carry_out(step: GroupTransition, end: HoldEnd, decision: OperatorDecision) -> AssignmentStored:

@@ -1,10 +1,32 @@
-"""Joins: a new member, a member that rejoins, the next incarnation of a static member; and leaves.
+"""How members come and go: they join, rejoin, leave, and are removed when their sessions end.
 
 A join is answered at once. It never waits for the rebalance: members learn of that by heartbeats, and fetch their
 assignment when it is there. So a join that is sent again, because its answer was lost, must change nothing: the same
 bytes for the same rebalance are the same join. A member that does mean to rejoin changes the unique field of its
 subscription. Source: `classicGroupJoin...`, `updateStaticMemberThenRebalanceOrCompleteJoin` and
-`classicGroupLeaveToClassicGroup` in `GroupMetadataManager`; KIP-345 for static members.
+`classicGroupLeaveToClassicGroup`, `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`;
+KIP-345 for static members.
+
+With a rejoin grace, which operators set, a member that leaves is away for a while, and its tasks wait for its process
+to come back:
+
+    Leave -> MemberAway -> the same process joins in time -> MemberReplaced, MemberSubscribed   no rebalance
+                        -> its grace is over              -> MemberRemoved, a rebalance         as after a leave
+
+- A member that is away stays in the group with its place and its assignment. Nobody waits for it: not the joins of a
+  rebalance, not the fetches after one. Its own requests are refused, because a process that left asks for nothing.
+- It comes back by a first join with its client id and its process id; a static member as its next incarnation does.
+  It goes on with its assignment when the group is stable, no rebalance ran meanwhile, and nothing has changed that a
+  rebalance decides by. Otherwise its join starts a rebalance.
+- A rebalance that runs meanwhile places it as if it held what it was assigned (`subscription_now`). A process that is
+  away with all its members gets nothing new (`assignor.steering.away`), so tasks of the dead go to the living.
+- Members that are not expected back get no grace: members of a group that is drained or was asked to stop, members that
+  an operator drains, and those that have no assignment.
+- A death is no leave. Sessions and broken connections end as ever, and the tasks fail over at once.
+- The deadline is the member's session, so one timer serves both. It is recorded: a restart makes it no longer. When all
+  members are away their deadlines end the group as well, and no member stays for ever.
+
+Kafka has no counterpart of the grace. Nearest are static members (KIP-345), whose absence is not told from their death.
 """
 
 from __future__ import annotations
@@ -13,13 +35,21 @@ from dataclasses import replace
 
 from coordinator_api.group.events import Join, Leave
 from coordinator_api.group.heartbeats import member_or_refusal, refuse_absent, refuse_after_missed_rebalance
-from coordinator_api.group.image import ClassicGroupMember, LastJoin
+from coordinator_api.group.image import ClassicGroupMember, GroupImage, LastJoin
 from coordinator_api.group.outcome import GroupTransition, JoinAnswered, Left, Rejected, Response
 from coordinator_api.group.rebalancing import go_on_when_all_joined, start_rebalance
 from coordinator_api.group.records import MemberAway, MemberRemoved, MemberReplaced, MemberSubscribed
-from coordinator_api.group.rejoin_grace import assignment_still_holds, away_until_ms, place_of
-from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode, RemovalReason
-from coordinator_api.group.subscriptions import claims_tasks
+from coordinator_api.group.states import (
+    GroupState,
+    RebalanceOutcome,
+    RebalanceReason,
+    RejectionCode,
+    RemovalReason,
+)
+from coordinator_api.group.subscriptions import claims_tasks, process_of, static_identity
+
+SHORTEST_GRACE_MS = 1_000
+LONGEST_GRACE_MS = 3_600_000
 
 
 def join(step: GroupTransition, event: Join) -> Response:
@@ -35,19 +65,19 @@ def join(step: GroupTransition, event: Join) -> Response:
     static = step.image.members.with_instance(event.group_instance_id) if event.group_instance_id is not None else None
     if static is not None:
         return _join_as_incarnation(step, event, static)
-    away = place_of(step.image, event) if event.group_instance_id is None else None
+    away = _place_of(step.image, event) if event.group_instance_id is None else None
     return _join_as_new_member(step, event) if away is None else _take_place(step, event, away)
 
 
 def leave(step: GroupTransition, event: Leave) -> Response:
     """Differs from Kafka: static members leave just like dynamic ones, because a DELETE is always deliberate.
 
-    With a rejoin grace the member's place waits for its process (`rejoin_grace`).
+    With a rejoin grace the member's place waits for its process.
     """
     member = member_or_refusal(step.image, event.member_id, event.group_instance_id)
     if isinstance(member, Rejected):
         return member
-    until_ms = away_until_ms(step.image, member, step.now_ms)
+    until_ms = _away_until_ms(step.image, member, step.now_ms)
     if until_ms is not None:
         step.emit(MemberAway(event.member_id, until_ms))
         go_on_when_all_joined(step)
@@ -55,6 +85,60 @@ def leave(step: GroupTransition, event: Leave) -> Response:
     step.emit(MemberRemoved(event.member_id, RemovalReason.LEFT))
     start_rebalance(step, RebalanceReason.MEMBER_LEFT)
     return Left(event.member_id)
+
+
+def end_grace(step: GroupTransition) -> None:
+    """Nobody is waited for any longer: as if those who are away had left now."""
+    away = step.image.members.away()
+    for member in away:
+        step.emit(MemberRemoved(member.member_id, RemovalReason.GRACE_ENDED))
+    if away:
+        start_rebalance(step, RebalanceReason.MEMBER_LEFT, "the rejoin grace was ended")
+
+
+def expire_sessions(step: GroupTransition) -> None:
+    """Remove each member that stayed silent for its session timeout, or whose process has lost its connection and not
+    come back, and start a rebalance without them.
+    """
+    expired = {member_id: _expiry(step, member_id) for member_id in step.liveness.expired_members(step.now_ms)}
+    gone = {**dict.fromkeys(_disconnected(step), RemovalReason.DISCONNECTED), **expired}
+    for member_id, reason in gone.items():
+        step.emit(MemberRemoved(member_id, reason))
+    if gone:
+        left = all(reason is RemovalReason.GRACE_ENDED for reason in gone.values())
+        detail = f"{', '.join(gone)} did not come back within the rejoin grace" if left else None
+        start_rebalance(step, RebalanceReason.MEMBER_LEFT if left else RebalanceReason.MEMBER_REMOVED, detail)
+
+
+def _expiry(step: GroupTransition, member_id: str) -> RemovalReason:
+    if step.image.members[member_id].is_away:
+        return RemovalReason.GRACE_ENDED
+    silent = step.liveness.sessions[member_id].never_heard_from
+    return RemovalReason.NEVER_HEARD_FROM if silent else RemovalReason.SESSION_EXPIRED
+
+
+def _disconnected(step: GroupTransition) -> list[str]:
+    """Those of them that asked for it. For the others the session timeout counts, as in Kafka."""
+    found: list[str] = []
+    for member_id in step.liveness.disconnected_members(step.now_ms):
+        if step.image.members[member_id].last_join.leave_on_disconnect:
+            found.append(member_id)
+        else:
+            step.liveness.belongs_to(member_id, None, step.now_ms)
+    return found
+
+
+def remove_members_that_never_fetched(step: GroupTransition) -> None:
+    """A member that sends heartbeats, but never fetches its assignment, would keep its tasks from running anywhere."""
+    image, liveness = step.image, step.liveness
+    if image.state is not GroupState.STABLE or liveness.fetch_due_ms is None or liveness.fetch_due_ms > step.now_ms:
+        return
+    if not liveness.unfetched:
+        liveness.fetch_due_ms = None
+        return
+    for member_id in liveness.unfetched:
+        step.emit(MemberRemoved(member_id, RemovalReason.ASSIGNMENT_NOT_FETCHED))
+    start_rebalance(step, RebalanceReason.MEMBER_REMOVED)
 
 
 def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
@@ -175,7 +259,7 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
 def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
     """A member that was started again, under a new member id, in the place of the old one."""
     known = old.last_join
-    unchanged = assignment_still_holds(step.image, event, old)
+    unchanged = _assignment_still_holds(step.image, event, old)
     generation_id = step.image.generation_id if unchanged else step.image.generation_id + 1
     incarnation = known.incarnation if event.incarnation is None else event.incarnation
     step.emit(MemberReplaced(known.group_instance_id, old.member_id, event.new_member_id))
@@ -227,3 +311,46 @@ def _last_join(event: Join, group_instance_id: str | None, incarnation: int | No
         join_id=event.join_id,
         leave_on_disconnect=event.leave_on_disconnect,
     )
+
+
+def _away_until_ms(image: GroupImage, member: ClassicGroupMember, now_ms: int) -> int | None:
+    """Until when the place of this member waits, if it leaves now; None when it does not wait."""
+    grace, last = image.levers.rejoin_grace, image.last_rebalance
+    asked_to_stop = image.draining or (last is not None and last.end.error_code != 0)
+    if grace is None or asked_to_stop or member.last_assignment.assignment is None:
+        return None
+    drained = image.levers.drained
+    if drained and (member.member_id in drained or str(process_of(member.last_join.subscription)) in drained):
+        return None
+    return now_ms + grace.value_ms
+
+
+def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
+    """The dynamic member that left and that comes back with this first join; None when it is nobody."""
+    away = [each for each in image.members.away() if not each.is_static and each.last_join.client_id == event.client_id]
+    if not away:
+        return None
+    process_id = process_of(event.subscription)
+    if process_id is None:
+        return None
+    return next((each for each in away if process_of(each.last_join.subscription) == process_id), None)
+
+
+def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMember) -> bool:
+    """Whether a member that came back can go on with the assignment of its place.
+
+    It cannot when the last rebalance asked for a follow-up (this is its first rejoin) or failed (a join tries again),
+    or when a rebalance ran while it was away. Nor can it when the group is settled: tasks wait there for somebody to
+    give them up, and who was started anew has given up all that it had.
+    """
+    if image.state is not GroupState.STABLE or image.last_rebalance is None:
+        return False
+    if old.is_away and not image.takes_part(old):
+        return False
+    if image.last_rebalance.end.outcome in (
+        RebalanceOutcome.FOLLOW_UP,
+        RebalanceOutcome.SETTLED,
+        RebalanceOutcome.ERROR,
+    ):
+        return False
+    return static_identity(event.subscription) == static_identity(old.last_join.subscription)

@@ -232,7 +232,7 @@ class Liveness:
         return tuple(sorted(member_id for key in due for member_id in self.connections.members[key]))
 
     def next_timer_ms(self, image: GroupImage) -> int | None:
-        """The earliest time at which `ticking.tick` may find something to do; None for never."""
+        """The earliest time at which a `Tick` may find something to do; None for never."""
         if image.led_by is not None:
             return None
         due: list[int | None] = []

@@ -27,8 +27,7 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import CoordinatorRecord, DefinitionChanged, GroupRestored, IllegalTransition
-from coordinator_api.group.recovered import LOST_GENERATIONS, without_members
-from coordinator_api.group.snapshot import snapshot_records
+from coordinator_api.group.snapshot import LOST_GENERATIONS, snapshot_records, without_members
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
 """More than a group has passed over in earlier restores and repairs, when nobody knows how many there were."""

@@ -2,12 +2,15 @@
 
     start_rebalance -> (all have rejoined, or the wait is over: close_joins) -> RunRebalance -> store_rebalance
 
-What starts one: a join or a leave (`joining`, `membership`), time (`ticking`), a new definition (`administration`), and
-here a follow-up that is due or a change of the topics.
+What starts one: members that come and go (`joining`), a new definition or an operator (`administration`), and here a
+follow-up that is due, a probing rebalance, or a change of the topics.
 
 Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`,
-`classicGroupSyncToClassicGroup`. Differs from Kafka: no member leads. Whoever carries out the `RunRebalance` effect
-computes the assignment, so there is no leader to elect, and nobody waits for a SyncGroup.
+`tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. In Kafka a member keeps the probing
+deadline; here the coordinator does, because the leader runs outside of the members' processes.
+
+Differs from Kafka: no member leads. Whoever carries out the `RunRebalance` effect computes the assignment, so there is
+no leader to elect, and nobody waits for a SyncGroup.
 """
 
 from __future__ import annotations
@@ -17,14 +20,27 @@ from dataclasses import replace
 
 from assignor.snapshot import Member
 from assignor.types import ProcessId
-from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen
+from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen, WarmUpsCaughtUp
 from coordinator_api.group.heartbeats import followup_is_due
 from coordinator_api.group.holding import give_up_held, take_computed
 from coordinator_api.group.image import ClassicGroupMember, GroupImage, RebalanceCause
-from coordinator_api.group.liveness import rejoin_timeout
-from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, GroupTransition, Response, RunRebalance
+from coordinator_api.group.liveness import InitialDelay, extended, rejoin_timeout
+from coordinator_api.group.outcome import (
+    Accepted,
+    AssignmentDiscarded,
+    AssignmentStored,
+    GroupTransition,
+    Response,
+    RunRebalance,
+)
 from coordinator_api.group.rebalance_result import failed_rebalance
-from coordinator_api.group.records import GenerationStarted, GroupEmptied, MemberRemoved, RebalanceStarted
+from coordinator_api.group.records import (
+    GenerationStarted,
+    GroupEmptied,
+    MemberRemoved,
+    RebalanceStarted,
+    WarmUpsPromoted,
+)
 from coordinator_api.group.states import GroupState, RebalanceReason, RemovalReason
 from coordinator_api.group.subscriptions import process_of, subscription_while_away
 
@@ -146,6 +162,63 @@ def _is_awaited(image: GroupImage, event: AssignmentComputed | RebalanceFailed) 
 def follow_up_when_acknowledged(step: GroupTransition) -> None:
     if followup_is_due(step.image, step.liveness):
         start_rebalance(step, RebalanceReason.FOLLOWUP_REBALANCE)
+
+
+def end_join_wait(step: GroupTransition) -> None:
+    timer = step.liveness.join_timer
+    if step.image.state is not GroupState.PREPARING_REBALANCE or timer is None or timer.due_ms > step.now_ms:
+        return
+    if isinstance(timer, InitialDelay):
+        longer = extended(timer, step.limits, step.now_ms)
+        if longer is not None:
+            step.wait(longer)
+            return
+    close_joins(step)
+
+
+def start_probing_rebalance(step: GroupTransition) -> None:
+    last = step.image.last_rebalance
+    if step.image.state is not GroupState.STABLE or last is None or last.end.probing_rebalance_at_ms is None:
+        return
+    if last.end.probing_rebalance_at_ms <= step.now_ms:
+        start_rebalance(step, RebalanceReason.PROBING_REBALANCE)
+
+
+def awaits_warm_ups(image: GroupImage) -> bool:
+    """Whether the next probing rebalance comes as soon as all warm-ups have caught up, not at its deadline.
+
+    It does while an operator has set promotion, and while an instance is drained, whose tasks wait for their warm-ups.
+    The deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for `probing.rebalance.interval.ms`,
+    ten minutes.
+
+    A warm-up begins one such rebalance. When it is a warm-up still after that (its changelog grows faster than it is
+    handed over, or a user's own assignor gives warm-ups for ever), it waits for the deadline, so the rebalances end. It
+    may begin one again after something else: a join, a leave, a drain, a rebalance of another cause than a follow-up or
+    a probing, or promotion switched on anew.
+    """
+    last = image.last_rebalance
+    if image.state is not GroupState.STABLE or image.led_by is not None or last is None:
+        return False
+    if last.end.probing_rebalance_at_ms is None or not (image.levers.promotion or image.levers.drained):
+        return False
+    return any(
+        task not in image.promoted.get(member.member_id, ())
+        for member in image.members.values()
+        for task in member.last_assignment.warm_ups
+    )
+
+
+def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
+    """Start the probing rebalance. Nothing happens when the group has moved on since the lags were read."""
+    if event.generation_id == step.image.generation_id and awaits_warm_ups(step.image):
+        warm_ups = {
+            member_id: member.last_assignment.warm_ups
+            for member_id, member in sorted(step.image.members.items())
+            if member.last_assignment.warm_ups
+        }
+        step.emit(WarmUpsPromoted(warm_ups))
+        start_rebalance(step, RebalanceReason.PROBING_REBALANCE, "the warm-ups have caught up")
+    return Accepted()
 
 
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:

@@ -16,7 +16,7 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.types import TaskId
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.promotion import awaits_warm_ups
+from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.groups.changelogs import Changelogs
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.store.errors import StoreError

@@ -29,7 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from assignor.access.private_files import create_private_file
 from assignor.errors import InputError
 from assignor.reading.sources import shown
-from coordinator_api.group.recovered import LogDoesNotReplay, log_after_a_loss
+from coordinator_api.group.snapshot import LogDoesNotReplay, log_after_a_loss
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header, Progress
@@ -205,7 +205,7 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
     """Read `file` as a whole, and then restore it into the database, which has to be empty.
 
     `keep_members`: nothing happened after the backup. Otherwise each group begins without members, in a generation
-    above any that it may have had since (`group/recovered.py`).
+    above any that it may have had since (`group/snapshot.py`).
 
     Raises InputError, StoreError; StoreInUse while a coordinator uses the database.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.group.recovered import LOST_GENERATIONS
+from coordinator_api.group.snapshot import LOST_GENERATIONS
 from streams_runtime.common.states import InstanceState, TaskType
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from coordinator_api.group.recovered import LOST_GENERATIONS
+from coordinator_api.group.snapshot import LOST_GENERATIONS
 from coordinator_api.store.engine import parse_url
 from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment, run_command

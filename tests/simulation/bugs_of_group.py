@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from assignor.steering import NO_STEERING
-from coordinator_api.group import heartbeats, holding, joining, rebalancing, ticking
+from coordinator_api.group import heartbeats, holding, joining, rebalancing
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import Levers
 from coordinator_api.group.liveness import Liveness, Session, rejoin_timeout
@@ -178,7 +178,7 @@ BUGS_OF_GROUP = (
         "members that are away pushed out",
         "The end of the wait for joins takes the place of who is away.",
         LEVERS_STAY,
-        (ticking, "close_joins", close_joins_for_all),
+        (rebalancing, "close_joins", close_joins_for_all),
     ),
     bug(
         "hold passed over",

@@ -39,8 +39,8 @@ from coordinator_api.group.outcome import (
     Rejected,
     RunRebalance,
 )
-from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.rebalance_result import computed_assignments
+from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.record_codec import encode_record
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.snapshot import snapshot_records

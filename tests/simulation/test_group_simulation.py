@@ -59,9 +59,8 @@ from coordinator_api.group.outcome import (
     Response,
     RunRebalance,
 )
-from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.rebalance_result import computed_assignments
-from coordinator_api.group.rebalancing import rebalance_to_run
+from coordinator_api.group.rebalancing import awaits_warm_ups, rebalance_to_run
 from coordinator_api.group.records import MemberRemoved, MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of, running_tasks

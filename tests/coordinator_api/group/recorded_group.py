@@ -11,6 +11,7 @@ from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.record_codec import decode_record, encode_record
+from coordinator_api.group.snapshot import snapshot_records
 
 
 class RecordedGroup:
@@ -56,7 +57,7 @@ class RecordedGroup:
         self.group.apply(outcome.records, self.now_ms)
         self.group.validate_state()
         assert self.replayed().image == self.group.image, "replayed and live state differ"
-        snapshot = Group.replay("shop", self.limits, self.group.snapshot(), self.now_ms)
+        snapshot = Group.replay("shop", self.limits, snapshot_records(self.group.image), self.now_ms)
         assert snapshot.image == self.group.image, "state restored from a snapshot differs"
 
     def store(self, outcome: Outcome) -> None:

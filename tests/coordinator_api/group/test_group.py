@@ -55,6 +55,7 @@ from coordinator_api.group.records import (
     RebalanceCompleted,
 )
 from coordinator_api.group.reporting import reported_end
+from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import (
     GroupState,
     RebalanceOutcome,
@@ -356,7 +357,7 @@ def test_should_tell_the_history_when_an_invariant_is_broken() -> None:
 
 def test_should_replay_what_was_recorded_after_a_snapshot() -> None:
     recorded = stable(decided({"a": assignment((A,)), "b": assignment((B,))}))
-    snapshot = recorded.group.snapshot()
+    snapshot = snapshot_records(recorded.group.image)
     later = recorded.send(Leave("a")).records
     assert Group.replay("shop", recorded.limits, (*snapshot, *later), 0).image == recorded.group.image
 

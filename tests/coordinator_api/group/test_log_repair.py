@@ -13,7 +13,7 @@ from coordinator_api.group.group import Group
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.log_repair import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.group.record_codec import decode_record, encode_record
-from coordinator_api.group.recovered import LOST_GENERATIONS
+from coordinator_api.group.snapshot import LOST_GENERATIONS, snapshot_records
 from coordinator_api.group.states import GroupState
 from tests.checkout import ROOT
 from tests.coordinator_api.group.scenario import commits
@@ -68,7 +68,7 @@ def logs(draw: st.DrawFn) -> Log:
     if not compacted:
         return Log(taken)
     before = [line for records in taken[:compacted] for line in records]
-    snapshot = [encode_record(record) for record in group_of(before).snapshot()]
+    snapshot = [encode_record(record) for record in snapshot_records(group_of(before).image)]
     return Log([snapshot, *taken[compacted:]], len(before) + 1)
 
 
@@ -144,7 +144,7 @@ def test_should_not_begin_below_a_snapshot_that_lost_its_generation(first: int) 
     """The group may have been restored or repaired before, so that its generation is far above its numbers."""
     log = some_log()
     group = group_of([line for stored in log.commits for line in stored])
-    snapshot = [encode_record(record) for record in group.snapshot()]
+    snapshot = [encode_record(record) for record in snapshot_records(group.image)]
     records = [LoggedRecord(first + place, line, False) for place, line in enumerate(snapshot)]
     only_declared = [records[0], *(LoggedRecord(record.number, None) for record in records[1:])]
 

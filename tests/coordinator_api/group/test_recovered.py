@@ -25,7 +25,7 @@ from coordinator_api.group.records import (
     LeverChanged,
     WarmUpsPromoted,
 )
-from coordinator_api.group.recovered import LOST_GENERATIONS, LogDoesNotReplay, log_after_a_loss
+from coordinator_api.group.snapshot import LOST_GENERATIONS, LogDoesNotReplay, log_after_a_loss
 from coordinator_api.group.states import GroupState, RejectionCode
 from tests.coordinator_api.store.test_stored_database import DATABASE, EXPECTED
 

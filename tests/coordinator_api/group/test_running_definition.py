@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_api.group.running_definition import differences
+from coordinator_api.group.administration import differences
 
 RUNNING: dict[str, Any] = {
     "assignor": "HighAvailabilityTaskAssignor",

@@ -24,7 +24,7 @@ from assignor.errors import AssignorFault, InputError
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import DefinitionChanged, GroupRestored
-from coordinator_api.group.recovered import LOST_GENERATIONS
+from coordinator_api.group.snapshot import LOST_GENERATIONS
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.repairs import planned_repair
 from coordinator_api.settings import Settings
