@@ -12,8 +12,8 @@ The whole loop, for one group that the caller has locked:
 Heartbeats and fetches need no turn and no commit. While others wait for the store, they are answered from the last
 committed state:
 
-    heard = group.hear(event, now_ms, committed_image)
-    answer(heard.response); if heard.wants_tick, a Tick has to follow
+    immediate = group.respond(event, now_ms, committed_image)
+    answer(immediate.response); if immediate.wants_tick, a Tick has to follow
 
 `apply` adopts the state that `handle` worked out. A heartbeat between the two is in neither, so `apply` then works the
 state out again from the records.

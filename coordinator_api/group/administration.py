@@ -11,21 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from assignor.recording import as_topology
 from assignor.topology.group_topology import GroupTopology, Subtopology
+from coordinator_api.group import events
 from coordinator_api.group.draining import drain_instance, end_instance_drain
-from coordinator_api.group.events import (
-    ApproveRebalance,
-    DeclareGroup,
-    DiscardRebalance,
-    DrainInstance,
-    EndHold,
-    EndInstanceDrain,
-    RequestRebalance,
-    SetHold,
-    SetPause,
-    SetPromotion,
-    SetRejoinGrace,
-    WarmUpsCaughtUp,
-)
 from coordinator_api.group.holding import approve, discard, end_hold, set_hold
 from coordinator_api.group.image import DefinitionOrigin
 from coordinator_api.group.joining import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
@@ -39,23 +26,8 @@ MOST_DIFFERENCES_NAMED = 4
 _MOST_NAMED = 5
 _SERVERS = "bootstrap.servers"
 
-LeverCommand = (
-    RequestRebalance
-    | SetHold
-    | EndHold
-    | ApproveRebalance
-    | DiscardRebalance
-    | SetPause
-    | SetRejoinGrace
-    | SetPromotion
-    | WarmUpsCaughtUp
-    | DrainInstance
-    | EndInstanceDrain
-)
-"""What operators set or start beside Kafka's behaviour, in a group that is declared."""
 
-
-def declare(step: GroupTransition, event: DeclareGroup) -> Response:
+def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
     """Take in the definition. When there are members, a changed definition starts a rebalance. After an error, so does
     an unchanged one. While there are members, another topology or another cluster is refused, unless the caller
     insists.
@@ -109,37 +81,37 @@ def delete(step: GroupTransition) -> Response:
     return Accepted()
 
 
-def apply_lever_command(step: GroupTransition, event: LeverCommand) -> Response:
+def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Response:
     if step.image.state is GroupState.DEAD or step.image.input_json is None:
         return Rejected(
             RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted; declare it by PUT"
         )
     match event:
-        case RequestRebalance():
+        case events.RequestRebalance():
             return _request_rebalance(step, event)
-        case SetHold():
+        case events.SetHold():
             return set_hold(step, event)
-        case EndHold():
+        case events.EndHold():
             return end_hold(step, event)
-        case ApproveRebalance():
+        case events.ApproveRebalance():
             return approve(step, event)
-        case DiscardRebalance():
+        case events.DiscardRebalance():
             return discard(step, event)
-        case SetPause():
+        case events.SetPause():
             return _set_pause(step, event)
-        case SetRejoinGrace():
+        case events.SetRejoinGrace():
             return _set_rejoin_grace(step, event)
-        case SetPromotion():
+        case events.SetPromotion():
             return _set_promotion(step, event)
-        case WarmUpsCaughtUp():
+        case events.WarmUpsCaughtUp():
             return promote(step, event)
-        case DrainInstance():
+        case events.DrainInstance():
             return drain_instance(step, event)
-        case EndInstanceDrain():
+        case events.EndInstanceDrain():
             return end_instance_drain(step, event)
 
 
-def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Response:
+def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) -> Response:
     """One that is being prepared already is the one that was asked for; one that is being computed is given up."""
     if not step.image.members:
         return Rejected(
@@ -150,7 +122,7 @@ def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Respon
     return Accepted()
 
 
-def _set_pause(step: GroupTransition, event: SetPause) -> Response:
+def _set_pause(step: GroupTransition, event: events.SetPause) -> Response:
     """Answers to heartbeats tell the members. A second request changes nothing: the decision of the first one stays."""
     if event.paused is not (step.image.levers.pause is not None):
         decision = OperatorDecision(event.by, step.now_ms, event.reason)
@@ -158,7 +130,7 @@ def _set_pause(step: GroupTransition, event: SetPause) -> Response:
     return Accepted()
 
 
-def _set_rejoin_grace(step: GroupTransition, event: SetRejoinGrace) -> Response:
+def _set_rejoin_grace(step: GroupTransition, event: events.SetRejoinGrace) -> Response:
     """Those who are away keep the deadline that they have, unless the grace is switched off."""
     grace_ms, decision = event.grace_ms, OperatorDecision(event.by, step.now_ms, event.reason)
     if grace_ms is None:
@@ -175,7 +147,7 @@ def _set_rejoin_grace(step: GroupTransition, event: SetRejoinGrace) -> Response:
     return Accepted()
 
 
-def _set_promotion(step: GroupTransition, event: SetPromotion) -> Response:
+def _set_promotion(step: GroupTransition, event: events.SetPromotion) -> Response:
     """A second request changes nothing: the decision of the first one stays."""
     if event.on is not (step.image.levers.promotion is not None):
         decision = OperatorDecision(event.by, step.now_ms, event.reason)

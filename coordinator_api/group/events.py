@@ -366,24 +366,11 @@ class Recovered:
     """
 
 
-Event = (
-    DeclareGroup
-    | Join
-    | Heartbeat
-    | ProcessHeartbeat
-    | RecheckProcess
-    | ConnectionLost
-    | FetchAssignment
-    | RecheckAssignment
-    | Leave
-    | AssignmentComputed
-    | RebalanceFailed
-    | TopicsSeen
-    | ReportRebalance
-    | Tick
-    | DeleteGroup
-    | Drain
-    | RequestRebalance
+HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | RecheckProcess | FetchAssignment | RecheckAssignment
+"""Changes nothing durable, so `Group.respond` answers it without a commit."""
+
+LeverCommand = (
+    RequestRebalance
     | SetPause
     | SetRejoinGrace
     | DrainInstance
@@ -394,5 +381,22 @@ Event = (
     | EndHold
     | ApproveRebalance
     | DiscardRebalance
+)
+"""What operators set or start beside Kafka's behaviour, in a group that is declared."""
+
+Event = (
+    HeartbeatOrFetch
+    | LeverCommand
+    | DeclareGroup
+    | Join
+    | ConnectionLost
+    | Leave
+    | AssignmentComputed
+    | RebalanceFailed
+    | TopicsSeen
+    | ReportRebalance
+    | Tick
+    | DeleteGroup
+    | Drain
     | Recovered
 )

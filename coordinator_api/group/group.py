@@ -10,36 +10,18 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from assignor.types import TaskId
-from coordinator_api.group.administration import LeverCommand, apply_lever_command, declare, delete, drain
+from coordinator_api.group import events
+from coordinator_api.group.administration import apply_lever_command, declare, delete, drain
 from coordinator_api.group.description import GroupDescription, describe
 from coordinator_api.group.draining import end_drains_of_gone
-from coordinator_api.group.events import (
-    AssignmentComputed,
-    ConnectionLost,
-    DeclareGroup,
-    DeleteGroup,
-    Drain,
-    Event,
-    FetchAssignment,
-    Heartbeat,
-    Join,
-    Leave,
-    ProcessHeartbeat,
-    RebalanceFailed,
-    RecheckAssignment,
-    RecheckProcess,
-    Recovered,
-    ReportRebalance,
-    Tick,
-    TopicsSeen,
-)
-from coordinator_api.group.heartbeats import HeardEvent, answer, connection_lost, hear
+from coordinator_api.group.events import Event, HeartbeatOrFetch, LeverCommand
+from coordinator_api.group.heartbeats import answer, connection_lost, respond
 from coordinator_api.group.holding import end_hold_when_over
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import expire_sessions, join, leave, remove_members_that_never_fetched
 from coordinator_api.group.liveness import GroupLimits, Liveness, Session
-from coordinator_api.group.outcome import Accepted, GroupTransition, Heard, Outcome, Rejected, Response
+from coordinator_api.group.outcome import Accepted, GroupTransition, ImmediateResponse, Outcome, Rejected, Response
 from coordinator_api.group.rebalancing import (
     end_join_wait,
     follow_up_when_acknowledged,
@@ -115,13 +97,13 @@ class Group:
         except IllegalTransition as illegal:
             raise self._with_history(f"{event!r}: {illegal}") from illegal
         records = tuple(step.records)
-        computes = isinstance(event, Recovered) or any(isinstance(record, _COMPUTED_NEXT) for record in records)
+        computes = isinstance(event, events.Recovered) or any(isinstance(record, _COMPUTED_NEXT) for record in records)
         effects = rebalance_to_run(step.image) if computes else ()
         outcome = Outcome(records, response, effects, step.liveness.next_timer_ms(step.image))
         self._decided = (outcome, step)
         return outcome
 
-    def hear(self, event: HeardEvent, now_ms: int, image: GroupImage) -> Heard:
+    def respond(self, event: HeartbeatOrFetch, now_ms: int, image: GroupImage) -> ImmediateResponse:
         """Note a sign of life, and answer from `image`, the last committed state. Nothing has to be committed.
 
         The state of this group may be ahead of `image`, by events whose records are being committed.
@@ -129,9 +111,9 @@ class Group:
         if image.led_by is not None:
             refused = refuse_led_elsewhere(image, event)
             if refused is not None:
-                return Heard(refused)
+                return ImmediateResponse(refused)
         self._decided = None  # its sessions do not have this sign of life
-        return hear(self._liveness, self._image, image, event, now_ms)
+        return respond(self._liveness, self._image, image, event, now_ms)
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition.
@@ -193,44 +175,44 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
         refused = refuse_led_elsewhere(step.image, event)
         if refused is not None:
             return refused
+    if isinstance(event, HeartbeatOrFetch):
+        return _heartbeat_or_fetch(step, event)
     if isinstance(event, LeverCommand):
         return apply_lever_command(step, event)
     match event:
-        case Heartbeat() | ProcessHeartbeat() | RecheckProcess() | FetchAssignment() | RecheckAssignment():
-            return _heartbeat_or_fetch(step, event)
-        case ConnectionLost():
+        case events.ConnectionLost():
             return connection_lost(step, event)
-        case Join():
+        case events.Join():
             return join(step, event)
-        case Leave():
+        case events.Leave():
             return leave(step, event)
-        case AssignmentComputed() | RebalanceFailed():
+        case events.AssignmentComputed() | events.RebalanceFailed():
             return store_rebalance(step, event)
-        case TopicsSeen():
+        case events.TopicsSeen():
             rebalance_when_topics_changed(step, event)
             return Accepted()
-        case ReportRebalance():
+        case events.ReportRebalance():
             return report(step, event)
-        case DeclareGroup():
+        case events.DeclareGroup():
             return declare(step, event)
-        case Drain():
+        case events.Drain():
             return drain(step)
-        case DeleteGroup():
+        case events.DeleteGroup():
             return delete(step)
-        case Tick():
+        case events.Tick():
             _tick(step)
             return Accepted()
-        case Recovered():
+        case events.Recovered():
             return Accepted()
 
 
-def _heartbeat_or_fetch(step: GroupTransition, event: HeardEvent) -> Response:
+def _heartbeat_or_fetch(step: GroupTransition, event: HeartbeatOrFetch) -> Response:
     """As an event of its own. A heartbeat that starts the follow-up is told of it at once."""
-    answered = hear(step.liveness, step.image, step.image, event, step.now_ms).response
+    answered = respond(step.liveness, step.image, step.image, event, step.now_ms).response
     if isinstance(answered, Rejected):
         return answered
     follow_up_when_acknowledged(step)
-    return answer(step.image, event) if isinstance(event, Heartbeat | ProcessHeartbeat) else answered
+    return answer(step.image, event) if isinstance(event, events.Heartbeat | events.ProcessHeartbeat) else answered
 
 
 def _tick(step: GroupTransition) -> None:

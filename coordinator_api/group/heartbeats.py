@@ -23,13 +23,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from coordinator_api.group import events
 from coordinator_api.group.events import (
-    ConnectionLost,
     FetchAssignment,
     Heartbeat,
+    HeartbeatOrFetch,
     ProcessHeartbeat,
     RecheckAssignment,
-    RecheckProcess,
 )
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness
@@ -38,8 +38,8 @@ from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
     GroupTransition,
-    Heard,
     HeartbeatAnswered,
+    ImmediateResponse,
     MemberNews,
     ProcessHeartbeatAnswered,
     Rejected,
@@ -47,37 +47,35 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 
-HeardEvent = Heartbeat | ProcessHeartbeat | RecheckProcess | FetchAssignment | RecheckAssignment
-
-HeardAnswer = HeartbeatAnswered | ProcessHeartbeatAnswered | AssignmentReady | AssignmentPending | Rejected
-
 DIGEST_BYTES = 12
 
 
-def answer(image: GroupImage, event: HeardEvent) -> HeardAnswer:
+def answer(image: GroupImage, event: HeartbeatOrFetch) -> Response:
     """What the member is told in this state."""
     match event:
         case Heartbeat():
             return _heartbeat(image, event)
-        case ProcessHeartbeat() | RecheckProcess():
+        case ProcessHeartbeat() | events.RecheckProcess():
             return _process_heartbeat(image, event.members)
         case FetchAssignment() | RecheckAssignment():
             return _assignment(image, event)
 
 
-def hear(liveness: Liveness, working: GroupImage, image: GroupImage, event: HeardEvent, now_ms: int) -> Heard:
+def respond(
+    liveness: Liveness, working: GroupImage, image: GroupImage, event: HeartbeatOrFetch, now_ms: int
+) -> ImmediateResponse:
     """Answer from `image`, and note the sign of life. `liveness`: of the members of `working`, which may be ahead."""
     answered = answer(image, event)
     if isinstance(answered, Rejected):
-        return Heard(answered)
+        return ImmediateResponse(answered)
     # usually no connection is broken
     network_was_down = bool(liveness.connections.lost) and liveness.connections.most_are_lost
     _note(liveness, working, event, answered, now_ms)
     network_is_back = network_was_down and not liveness.connections.most_are_lost
-    return Heard(answered, network_is_back or followup_is_due(working, liveness))
+    return ImmediateResponse(answered, network_is_back or followup_is_due(working, liveness))
 
 
-def connection_lost(step: GroupTransition, event: ConnectionLost) -> Response:
+def connection_lost(step: GroupTransition, event: events.ConnectionLost) -> Response:
     """Not yet the end of its members: `joining.expire_sessions` decides once they have had time to come back."""
     step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
     return Accepted()
@@ -147,7 +145,7 @@ def _fenced(member_id: str) -> Rejected:
     )
 
 
-def _note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: HeardAnswer, now_ms: int) -> None:
+def _note(liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answered: Response, now_ms: int) -> None:
     """Note what `event` says of its members. `answered`: what they are told."""
     match event:
         case Heartbeat():
@@ -169,7 +167,7 @@ def _note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: 
                 liveness.request_arrived(member, now_ms)
             if isinstance(answered, AssignmentReady):
                 liveness.acknowledged(event.member_id, answered.generation_id)
-        case RecheckProcess():
+        case events.RecheckProcess():
             pass
 
 

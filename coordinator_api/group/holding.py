@@ -21,14 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
-from coordinator_api.group.events import (
-    ApproveRebalance,
-    AssignmentComputed,
-    ComputedAssignments,
-    DiscardRebalance,
-    EndHold,
-    SetHold,
-)
+from coordinator_api.group import events
+from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.image import GroupImage, HeldRebalance
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.outcome import (
@@ -76,7 +70,7 @@ def _has_to_wait(image: GroupImage, rebalance: ComputedAssignments) -> bool:
     return asks and rebalance.moves_owned and not failed
 
 
-def set_hold(step: GroupTransition, event: SetHold) -> Response:
+def set_hold(step: GroupTransition, event: events.SetHold) -> Response:
     """Has no effect on what is computed and held already, except that the new time limit holds for it."""
     decision = OperatorDecision(event.by, step.now_ms, event.reason)
     step.emit(LeverChanged(Lever(LeverName.HOLD, decision, value_ms=event.time_limit_ms), is_on=True))
@@ -84,7 +78,7 @@ def set_hold(step: GroupTransition, event: SetHold) -> Response:
     return Accepted()
 
 
-def end_hold(step: GroupTransition, event: EndHold) -> Response:
+def end_hold(step: GroupTransition, event: events.EndHold) -> Response:
     """A rebalance that is held is carried out."""
     decision = OperatorDecision(event.by, step.now_ms, event.reason)
     if step.image.held is not None:
@@ -94,7 +88,7 @@ def end_hold(step: GroupTransition, event: EndHold) -> Response:
     return Accepted()
 
 
-def approve(step: GroupTransition, event: ApproveRebalance) -> Response:
+def approve(step: GroupTransition, event: events.ApproveRebalance) -> Response:
     """Carry out the rebalance that is held, as it was computed."""
     refused = _refuse_not_held(step.image, event)
     if refused is not None:
@@ -102,7 +96,7 @@ def approve(step: GroupTransition, event: ApproveRebalance) -> Response:
     return _carry_out(step, HoldEnd.APPROVED, OperatorDecision(event.by, step.now_ms, event.reason))
 
 
-def discard(step: GroupTransition, event: DiscardRebalance) -> Response:
+def discard(step: GroupTransition, event: events.DiscardRebalance) -> Response:
     """Have the generation computed again, with every task kept where it is."""
     refused = _refuse_not_held(step.image, event)
     if refused is not None:
@@ -184,7 +178,7 @@ def _carry_out(step: GroupTransition, end: HoldEnd, decision: OperatorDecision) 
     return AssignmentStored(generation_id, held.end.outcome)
 
 
-def _refuse_not_held(image: GroupImage, event: ApproveRebalance | DiscardRebalance) -> Rejected | None:
+def _refuse_not_held(image: GroupImage, event: events.ApproveRebalance | events.DiscardRebalance) -> Rejected | None:
     if image.held is None:
         return Rejected(
             RejectionCode.ILLEGAL_GENERATION,

@@ -177,8 +177,8 @@ Response = (
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """The answer of `Group.hear`. `wants_tick`: something became due by it, so a `Tick` has to follow at once."""
+class ImmediateResponse:
+    """What comes of `Group.respond`. `wants_tick`: something became due by it, so a `Tick` has to follow at once."""
 
     response: Response
     wants_tick: bool = False

@@ -42,7 +42,7 @@ from coordinator_api.group.records import (
     WarmUpsPromoted,
 )
 from coordinator_api.group.states import GroupState, RebalanceReason, RemovalReason
-from coordinator_api.group.subscriptions import process_of, subscription_while_away
+from coordinator_api.group.subscriptions import process_of, subscription_now
 
 MAX_CHANGES_NAMED = 5
 """How many changed topics the cause of a rebalance names."""
@@ -134,7 +134,7 @@ def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
 def _as_it_takes_part(member: ClassicGroupMember) -> Member:
     join, subscription = member.last_join, member.last_join.subscription
     if member.is_away:
-        subscription = subscription_while_away(subscription, member.last_assignment.assignment)
+        subscription = subscription_now(subscription, member.last_assignment.assignment, reported={})
     return Member(subscription, join.client_id, join.group_instance_id)
 
 

@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from assignor.protocol.assignment_packing import share
 from assignor.types import AssignorErrorCode
-from coordinator_api.group.events import (
-    AssignmentComputed,
-    ConnectionLost,
-    DeleteGroup,
-    Event,
-    RebalanceFailed,
-    Recovered,
-    ReportRebalance,
-    Tick,
-    TopicsSeen,
-)
+from coordinator_api.group import events
+from coordinator_api.group.events import Event
 from coordinator_api.group.image import GroupImage, RebalanceEnd, packed_assignments
 from coordinator_api.group.outcome import GroupTransition, RebalanceReported, Rejected, Response
 from coordinator_api.group.records import AssignmentsPacked, MemberReported, RebalanceLedElsewhere
@@ -28,14 +19,14 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rejection
 from coordinator_api.group.subscriptions import assignment_error
 
 _ALLOWED_WHEREVER_LED = (
-    AssignmentComputed,
-    ConnectionLost,
-    DeleteGroup,
-    RebalanceFailed,
-    Recovered,
-    ReportRebalance,
-    Tick,
-    TopicsSeen,
+    events.AssignmentComputed,
+    events.ConnectionLost,
+    events.DeleteGroup,
+    events.RebalanceFailed,
+    events.Recovered,
+    events.ReportRebalance,
+    events.Tick,
+    events.TopicsSeen,
 )
 
 
@@ -51,7 +42,7 @@ def refuse_led_elsewhere(image: GroupImage, event: Event) -> Rejected | None:
     )
 
 
-def report(step: GroupTransition, event: ReportRebalance) -> Response:
+def report(step: GroupTransition, event: events.ReportRebalance) -> Response:
     """Take in a rebalance that another leader ran."""
     image = step.image
     if image.state is GroupState.DEAD:
@@ -82,7 +73,7 @@ def report(step: GroupTransition, event: ReportRebalance) -> Response:
     return RebalanceReported(event.generation_id, created=True)
 
 
-def reported_end(event: ReportRebalance) -> RebalanceEnd:
+def reported_end(event: events.ReportRebalance) -> RebalanceEnd:
     """How the rebalance ended, judged by the report.
 
     `error` is what the leader would have thrown, or the name of the error code that it sent to its members.

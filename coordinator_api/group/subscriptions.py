@@ -88,30 +88,13 @@ def static_identity(subscription: bytes) -> bytes:
     )
 
 
-def subscription_while_away(subscription: bytes, assignment: AssignmentParts | None) -> bytes:
-    """The last subscription of a member that is away, as if it had rejoined with what it was assigned.
-
-    It left in good order, so what its last assignment gave it is what its disk has: its active tasks up to date, its
-    standby tasks at least as far as it last said. Its own last subscription is older than that assignment, and would
-    claim tasks that others run by now.
-    """
-    decoded = _decoded(subscription)
-    if decoded is None or assignment is None:
-        return subscription
-    outer, info = decoded
-    try:
-        partitions, tasks = decode_assignment(bytes(assignment)).partitions, assigned_tasks(assignment)
-    except AssignorFault:
-        return subscription
-    sums = {task: known for task, known in info.task_offset_sums.items() if task in tasks.standby and known >= 0}
-    sums.update(dict.fromkeys(tasks.active, LATEST_OFFSET))
-    return _encoded(replace(outer, owned_partitions=partitions), replace(info, task_offset_sums=sums))
-
-
 def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
     """What the member would send if it rejoined at this moment: what it was assigned, as far as it has `reported` it.
 
-    `reported`: offset sums by task, of its heartbeats. A task that it was given and has not reported counts as running.
+    `reported`: offset sums by task, of its heartbeats. A task that it was given and has not reported counts as running,
+    and a standby as far as the member last said. Of a member that is away nothing is reported: it left in good order,
+    so what its last assignment gave it is what its disk has. Its last subscription is older than that assignment, and
+    would claim tasks that others run by now.
     """
     decoded = _decoded(subscription)
     if decoded is None or assignment is None:
@@ -121,9 +104,9 @@ def subscription_now(subscription: bytes, assignment: AssignmentParts | None, re
         partitions, tasks = decode_assignment(bytes(assignment)).partitions, assigned_tasks(assignment)
     except AssignorFault:
         return subscription
-    sums = {task: reported.get(task, LATEST_OFFSET) for task in tasks.active}
     known = {**info.task_offset_sums, **reported}
-    sums.update((task, known[task]) for task in tasks.standby if known.get(task, -1) >= 0)
+    sums = {task: known[task] for task in tasks.standby if known.get(task, -1) >= 0}
+    sums.update((task, reported.get(task, LATEST_OFFSET)) for task in tasks.active)
     return _encoded(replace(outer, owned_partitions=partitions), replace(info, task_offset_sums=sums))
 
 

@@ -25,9 +25,8 @@ from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
-from coordinator_api.group.events import Event
+from coordinator_api.group.events import Event, HeartbeatOrFetch
 from coordinator_api.group.group import Group
-from coordinator_api.group.heartbeats import HeardEvent
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
     AssignmentPending,
@@ -172,15 +171,15 @@ class GroupRuntime:
         It happens even if its caller is cancelled. `recording`: of a `ReportRebalance`, stored with it when it is new.
         `tenant`: whose quotas it has to keep (`quotas`).
         """
-        if isinstance(event, HeardEvent):
+        if isinstance(event, HeartbeatOrFetch):
             return await self.hear(event)
         if isinstance(event, events.Join) and event.member_id is not None and not self._durable.is_uncertain:
             # its session must not expire while it waits for a commit; nothing else about it is decided yet
             alive = events.Heartbeat(event.member_id, _NO_GENERATION, group_instance_id=event.group_instance_id)
-            self.group.hear(alive, self._clock.now_ms(), self.image)
+            self.group.respond(alive, self._clock.now_ms(), self.image)
         return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
-    async def hear(self, event: HeardEvent) -> Response:
+    async def hear(self, event: HeartbeatOrFetch) -> Response:
         """Answers at once, also while a commit or a rebalance is under way. Only an uncertain group makes it wait, and
         for LONGEST_WAIT_FOR_STORE_S at most.
 
@@ -324,9 +323,9 @@ class GroupRuntime:
         self._rebalances.stop()
         await self._queue.close()
 
-    def _hear_now(self, event: HeardEvent) -> Response:
+    def _hear_now(self, event: HeartbeatOrFetch) -> Response:
         self.lease.check()
-        heard = self.group.hear(event, self._clock.now_ms(), self.image)
+        heard = self.group.respond(event, self._clock.now_ms(), self.image)
         if heard.wants_tick:
             self._tick_now()
         return heard.response
@@ -337,12 +336,12 @@ class GroupRuntime:
             self._reading_again = self._queue.put(events.Tick())
         await asyncio.wait((self._reading_again,), timeout=LONGEST_WAIT_FOR_STORE_S)
 
-    def _hear_uncertain(self, event: HeardEvent) -> Response:
+    def _hear_uncertain(self, event: HeartbeatOrFetch) -> Response:
         """From what was committed for certain: members go on while the store fails. A write whose end is not known was
         answered to nobody, so it may as well come after this. But it may be what would spare a member its refusal.
         """
         self.lease.check()
-        response = self.group.hear(event, self._clock.now_ms(), self.image).response
+        response = self.group.respond(event, self._clock.now_ms(), self.image).response
         refused = response.members.values() if isinstance(response, ProcessHeartbeatAnswered) else (response,)
         if any(isinstance(each, Rejected) for each in refused):
             reading = self._reading_again

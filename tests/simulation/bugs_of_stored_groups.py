@@ -86,11 +86,11 @@ def grace_anew(original: Any) -> Any:
 # --- the durable loop
 
 
-def hear_what_is_not_committed(original: Any) -> Any:
-    def hear(self: Group, event: Any, now_ms: int, image: GroupImage) -> Any:
+def answered_from_what_is_not_committed(original: Any) -> Any:
+    def respond(self: Group, event: Any, now_ms: int, image: GroupImage) -> Any:
         return original(self, event, now_ms, self._image)
 
-    return hear
+    return respond
 
 
 def apply_no_pause(original: Any) -> Any:
@@ -155,7 +155,7 @@ BUGS_OF_STORED_GROUPS = (
         "answered before it was committed",
         "Members hear of what a crash may still undo.",
         ANSWERED_SURVIVES,
-        (Group, "hear", hear_what_is_not_committed),
+        (Group, "respond", answered_from_what_is_not_committed),
     ),
     bug(
         "committed and not applied",

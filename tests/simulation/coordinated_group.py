@@ -19,6 +19,7 @@ from coordinator_api.group.events import (
     Event,
     FetchAssignment,
     Heartbeat,
+    HeartbeatOrFetch,
     Join,
     ProcessHeartbeat,
     RebalanceFailed,
@@ -28,7 +29,6 @@ from coordinator_api.group.events import (
     WarmUpsCaughtUp,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.heartbeats import HeardEvent
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
@@ -152,7 +152,7 @@ class CoordinatedGroup:
             if event.member_id is not None and not self._uncertain:
                 self.note(event.member_id)
                 alive = Heartbeat(event.member_id, -1, group_instance_id=event.group_instance_id)
-                self.group.hear(alive, self.now_ms, self.image)
+                self.group.respond(alive, self.now_ms, self.image)
         self._waiting.append((event, reply))
         self._commit_those_that_wait()
 
@@ -209,10 +209,10 @@ class CoordinatedGroup:
         if member is not None and self.group.image.takes_part(member):
             self.heard_ms[member_id] = self.now_ms
 
-    def _hear(self, event: HeardEvent) -> Answer:
+    def _hear(self, event: HeartbeatOrFetch) -> Answer:
         if self._uncertain and not self._committing:
             self._commit_those_that_wait(reads_again=True)
-        heard = self.group.hear(event, self.now_ms, self.image)
+        heard = self.group.respond(event, self.now_ms, self.image)
         if self._uncertain and _refuses(heard.response):
             return NoAnswer()  # a write whose end is not known may be what would spare it
         if heard.wants_tick:

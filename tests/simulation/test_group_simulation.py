@@ -469,7 +469,7 @@ class GroupSimulation(RuleBasedStateMachine):
         event = member.heartbeat()
         self._note_sign_of_life(event)
         group, now_ms = self.recorded.group, self.recorded.now_ms
-        heard = group.hear(event, now_ms, committed)
+        heard = group.respond(event, now_ms, committed)
         self._check_news(heard.response, committed)
         member.hear(heard.response)
         if heard.wants_tick and group.image is committed:

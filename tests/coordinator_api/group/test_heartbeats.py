@@ -6,6 +6,7 @@ from assignor.types import TaskId
 from coordinator_api.group.events import (
     FetchAssignment,
     Heartbeat,
+    HeartbeatOrFetch,
     Join,
     Leave,
     ProcessHeartbeat,
@@ -13,12 +14,11 @@ from coordinator_api.group.events import (
     RecheckProcess,
     Tick,
 )
-from coordinator_api.group.heartbeats import HeardEvent
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
-    Heard,
     HeartbeatAnswered,
+    ImmediateResponse,
     MemberNews,
     ProcessHeartbeatAnswered,
     Rejected,
@@ -50,11 +50,11 @@ def process(**generations: int) -> ProcessHeartbeat:
     return ProcessHeartbeat({name: Heartbeat(name, generation) for name, generation in generations.items()})
 
 
-def hear(recorded: RecordedGroup, event: HeardEvent) -> Heard:
-    return recorded.group.hear(event, recorded.now_ms, recorded.group.image)
+def hear(recorded: RecordedGroup, event: HeartbeatOrFetch) -> ImmediateResponse:
+    return recorded.group.respond(event, recorded.now_ms, recorded.group.image)
 
 
-def told(recorded: RecordedGroup, event: HeardEvent) -> ProcessHeartbeatAnswered:
+def told(recorded: RecordedGroup, event: HeartbeatOrFetch) -> ProcessHeartbeatAnswered:
     response = hear(recorded, event).response
     assert isinstance(response, ProcessHeartbeatAnswered)
     return response
@@ -70,8 +70,8 @@ def test_should_answer_from_the_committed_state_while_a_later_one_is_being_commi
     recorded.group.apply(recorded.decide(Leave("b")).records, recorded.now_ms)
     recorded.now_ms = 500
     for name in ("a", "b"):
-        assert recorded.group.hear(Heartbeat(name, 1), 500, committed) == Heard(CALM)
-    fetched = recorded.group.hear(FetchAssignment("b", 1), 500, committed).response
+        assert recorded.group.respond(Heartbeat(name, 1), 500, committed) == ImmediateResponse(CALM)
+    fetched = recorded.group.respond(FetchAssignment("b", 1), 500, committed).response
     assert isinstance(fetched, AssignmentReady)
     assert [(one.member.member_id, one.last_heard_ms) for one in recorded.group.describe().members] == [("a", 500)]
     recorded.group.validate_state()
@@ -116,7 +116,7 @@ def test_should_not_take_an_acknowledgement_of_a_generation_that_is_over_for_one
     computed = recorded.computed(2, decided(given, followup_rebalance=True))
     recorded.group.apply(recorded.decide(computed).records, recorded.now_ms)
     for name in ("a", "b"):
-        assert not recorded.group.hear(Heartbeat(name, 1), 0, first).wants_tick
+        assert not recorded.group.respond(Heartbeat(name, 1), 0, first).wants_tick
 
 
 def test_should_refuse_only_the_member_that_is_refused() -> None:

@@ -131,7 +131,7 @@ def test_should_cost_the_same_in_a_group_of_any_size(event: Event) -> None:
 )
 def test_should_look_at_one_member_to_hear_it(event: Heartbeat | FetchAssignment | ProcessHeartbeat) -> None:
     groups = [stable_fleet(members) for members in (SMALL, LARGE)]
-    small, large = (calls(partial(group.hear, event, 0, group.image)) for group in groups)
+    small, large = (calls(partial(group.respond, event, 0, group.image)) for group in groups)
     assert large < small + LARGE / 4
 
 

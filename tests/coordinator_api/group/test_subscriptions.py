@@ -20,7 +20,7 @@ from coordinator_api.group.subscriptions import (
     running_tasks,
     static_identity,
     subscription_info,
-    subscription_while_away,
+    subscription_now,
 )
 from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, process_named, subscription
 
@@ -108,7 +108,7 @@ def test_should_let_who_is_away_claim_what_it_was_assigned_and_no_more() -> None
     moved, kept = TaskId(0, 2), TaskId(0, 3)
     last = subscription(replace(STATE, running=(moved,), on_disk={OTHER: 7, kept: 9}))
 
-    away = subscription_while_away(last, AssignmentParts(assignment((TASK,), (OTHER,))))
+    away = subscription_now(last, AssignmentParts(assignment((TASK,), (OTHER,))), {})
 
     info = subscription_info(away)
     assert info is not None
@@ -120,6 +120,6 @@ def test_should_let_who_is_away_claim_what_it_was_assigned_and_no_more() -> None
 def test_should_leave_a_subscription_as_it_is_that_nothing_can_be_read_of() -> None:
     last = subscription(STATE)
 
-    assert subscription_while_away(b"", AssignmentParts(assignment((TASK,), ()))) == b""
-    assert subscription_while_away(last, None) == last
-    assert subscription_while_away(last, AssignmentParts(b"x")) == last
+    assert subscription_now(b"", AssignmentParts(assignment((TASK,), ())), {}) == b""
+    assert subscription_now(last, None, {}) == last
+    assert subscription_now(last, AssignmentParts(b"x"), {}) == last
