@@ -1,6 +1,7 @@
-"""What operators do with a group: declare, drain, delete, and set its levers.
+"""Commands of operators: declare, drain, delete a group, and set its levers.
 
-Here is what a command does at once; the rules that a lever switches on stand in files of their own. Source:
+This file has what a command does at once. The rules that a lever switches on stand in `holding`, `draining`, `joining`
+(rejoin grace) and `rebalancing` (promotion). Source:
 `GroupMetadataManager.validateDeleteGroup` for the deletion; Kafka has no counterpart of the others.
 """
 
@@ -63,7 +64,7 @@ def drain(step: GroupTransition) -> Response:
         return _deleted()
     if not step.image.draining:
         step.emit(DrainChanged(True))
-        end_grace(step)  # those who left are not expected back
+        end_grace(step)  # members that left are not expected back
     return Accepted()
 
 
@@ -131,7 +132,7 @@ def _set_pause(step: GroupTransition, event: events.SetPause) -> Response:
 
 
 def _set_rejoin_grace(step: GroupTransition, event: events.SetRejoinGrace) -> Response:
-    """Those who are away keep the deadline that they have, unless the grace is switched off."""
+    """Members that are away keep their deadline, unless the grace is switched off."""
     grace_ms, decision = event.grace_ms, OperatorDecision(event.by, step.now_ms, event.reason)
     if grace_ms is None:
         if step.image.levers.rejoin_grace is not None:

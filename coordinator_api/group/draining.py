@@ -4,9 +4,9 @@
     the last member of the instance is gone          -> the drain ends
     EndInstanceDrain -> the drain ends, a rebalance
 
-What waits for a warm-up is handed over as soon as the warm-ups have caught up (`promotion`), not at the probing
-deadline alone. An instance that is started again has another process id, so its drain has ended. Drains are recorded: a
-restart of the coordinator ends none.
+A task that waits for a warm-up is handed over as soon as the warm-ups have caught up (`rebalancing.promote`), not at
+the probing deadline alone. An instance that is started again has another process id, so its drain has ended. Drains are
+recorded: a restart of the coordinator ends none.
 
 Kafka has no counterpart: an instance there is stopped with its tasks, which stand still until others have restored
 them.

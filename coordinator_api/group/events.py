@@ -1,8 +1,8 @@
-"""What can happen to a group: requests of members and operators, the result of a rebalance, and time passing.
+"""Events of a group: requests of members and operators, the result of a rebalance, and time passing.
 
-An event is a plain value. `Group.handle` takes the time of the event beside it. What a pure state machine cannot make
-itself, such as a fresh member id, comes with the event. Source: the JoinGroup, SyncGroup, Heartbeat and LeaveGroup
-requests.
+An event is a plain value. `Group.handle` takes the time of the event beside it. A value that a pure state machine
+cannot make itself, such as a fresh member id, comes with the event. Source: the JoinGroup, SyncGroup, Heartbeat and
+LeaveGroup requests.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class RecheckProcess:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """A connection broke. Members whose last process heartbeat came on it, and who asked for `leave_on_disconnect`,
-    have `disconnect_grace_ms` to be heard from again; then their sessions end. When more than half of the connections
+    """A connection broke. Members whose last process heartbeat came on it, and that asked for `leave_on_disconnect`,
+    have `disconnect_grace_ms` to send another request; then their sessions end. When more than half of the connections
     of the group are lost at one time it is the network, and the session timeout counts. Answered with `Accepted`.
 
     `held_elsewhere`: by member, another connection, whole, on which its process waits for the answer to an earlier
@@ -138,7 +138,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAssignments:
-    """What a rebalance decided, as the group needs it: small, and made outside of the serving process.
+    """The decision of a rebalance, as the group needs it: small, and made outside of the serving process.
 
     `assignments`: for every member; none when `error` is set. `packed`: the same as they are stored, empty for none.
     `warm_ups`: which of a member's standby tasks are warm-ups; members without any are left out. `fingerprint`: equal
@@ -264,8 +264,8 @@ class SetPause:
 @dataclass(frozen=True, slots=True)
 class SetRejoinGrace:
     """How long the places of members that leave wait for them from now on; None for not at all, which also ends the
-    wait for those who are away. Refused outside of `rejoin_grace`'s bounds. `by`, `reason`: as in `OperatorDecision`.
-    Answered with `Accepted`.
+    wait for members that are away. Refused outside of `rejoin_grace`'s bounds. `by`, `reason`: as in
+    `OperatorDecision`. Answered with `Accepted`.
     """
 
     grace_ms: int | None
@@ -382,7 +382,7 @@ LeverCommand = (
     | ApproveRebalance
     | DiscardRebalance
 )
-"""What operators set or start beside Kafka's behaviour, in a group that is declared."""
+"""Operators set or start these beside Kafka's behaviour, in a group that is declared."""
 
 Event = (
     HeartbeatOrFetch

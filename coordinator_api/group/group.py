@@ -63,7 +63,7 @@ class Group:
         return group
 
     def begin_sessions(self, now_ms: int) -> None:
-        """Sessions and timeouts start in full, as after a replay: nobody could be heard until now."""
+        """Sessions and timeouts start in full, as after a replay: no request could arrive until now."""
         self._liveness.rearm(self._image, now_ms)
 
     @property
@@ -112,7 +112,7 @@ class Group:
             refused = refuse_led_elsewhere(image, event)
             if refused is not None:
                 return ImmediateResponse(refused)
-        self._decided = None  # its sessions do not have this sign of life
+        self._decided = None  # the sessions that it would adopt lack this sign of life
         return respond(self._liveness, self._image, image, event, now_ms)
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
@@ -207,7 +207,7 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
 
 
 def _heartbeat_or_fetch(step: GroupTransition, event: HeartbeatOrFetch) -> Response:
-    """As an event of its own. A heartbeat that starts the follow-up is told of it at once."""
+    """As an event of its own. The answer to a heartbeat that starts the follow-up says so at once."""
     answered = respond(step.liveness, step.image, step.image, event, step.now_ms).response
     if isinstance(answered, Rejected):
         return answered

@@ -1,4 +1,4 @@
-"""Heartbeats and fetches: which member is fenced or refused, what the others are told, and what is noted of them.
+"""Heartbeats and fetches: which member is fenced or refused, how the others are answered, and what is noted of them.
 
 A heartbeat and a fetch change nothing durable. So they are answered at once from the last committed state, while other
 events of the group wait for the store, and the sign of life counts from the moment of its arrival. The notes go to the
@@ -51,7 +51,7 @@ DIGEST_BYTES = 12
 
 
 def answer(image: GroupImage, event: HeartbeatOrFetch) -> Response:
-    """What the member is told in this state."""
+    """The answer in this state."""
     match event:
         case Heartbeat():
             return _heartbeat(image, event)
@@ -120,7 +120,7 @@ def member_or_refusal(
 
 
 def refuse_absent(member: ClassicGroupMember) -> Rejected | None:
-    """None unless the member has left and its place waits for its process: what left asks for nothing any more."""
+    """None unless the member has left and its place waits for its process: a process that left asks for nothing."""
     if not member.is_away:
         return None
     return Rejected(
@@ -146,7 +146,7 @@ def _fenced(member_id: str) -> Rejected:
 
 
 def _note(liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answered: Response, now_ms: int) -> None:
-    """Note what `event` says of its members. `answered`: what they are told."""
+    """Note what `event` says of its members. `answered`: the answer to it."""
     match event:
         case Heartbeat():
             assert isinstance(answered, HeartbeatAnswered)
@@ -218,18 +218,18 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejec
 
 
 def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> ProcessHeartbeatAnswered:
-    """Each member is told what its own heartbeat would have told it, and whether it can fetch an assignment."""
-    told: dict[str, MemberNews | Rejected] = {}
+    """For each member the answer to its own heartbeat, and whether it can fetch an assignment."""
+    answers: dict[str, MemberNews | Rejected] = {}
     for member_id, event in members.items():
         member = _member(image, event)
         if isinstance(member, Rejected):
-            told[member_id] = member
+            answers[member_id] = member
         else:
             to_fetch = 0 if _awaits_result(image, member) else member.last_assignment.generation_id
-            told[member_id] = MemberNews(_has_to_rejoin(image, member), image.draining, to_fetch)
+            answers[member_id] = MemberNews(_has_to_rejoin(image, member), image.draining, to_fetch)
     paused = image.levers.pause is not None
-    news = _digest(image.generation_id, told, paused)
-    return ProcessHeartbeatAnswered(image.state, image.generation_id, told, news, paused)
+    news = _digest(image.generation_id, answers, paused)
+    return ProcessHeartbeatAnswered(image.state, image.generation_id, answers, news, paused)
 
 
 def _member(image: GroupImage, event: Heartbeat) -> ClassicGroupMember | Rejected:
@@ -257,16 +257,16 @@ def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
     return image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member)
 
 
-def _digest(generation_id: int, told: Mapping[str, MemberNews | Rejected], paused: bool) -> str:
-    """The same for the same news, whichever process of the service tells it."""
+def _digest(generation_id: int, answers: Mapping[str, MemberNews | Rejected], paused: bool) -> str:
+    """Equal for equal answers, whichever process of the service gives them."""
     spelled = [
         (member_id, str(news.code))
         if isinstance(news, Rejected)
         else (member_id, news.rejoin, news.stop, news.assignment_generation)
-        for member_id, news in sorted(told.items())
+        for member_id, news in sorted(answers.items())
     ]
-    said = (generation_id, spelled, "paused") if paused else (generation_id, spelled)
-    text = json.dumps(said, separators=(",", ":"))
+    digested = (generation_id, spelled, "paused") if paused else (generation_id, spelled)
+    text = json.dumps(digested, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 

@@ -25,7 +25,7 @@ MAX_UNPACKED_BYTES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class LastJoin:
-    """What a member's last JoinGroup request said. `generation_id`: the generation that it joined for.
+    """The last JoinGroup request of a member. `generation_id`: the generation that it joined for.
 
     `group_instance_id`: None for a dynamic member. `incarnation`: how often a static member has been started, None when
     it does not say. `subscription`: bytes of ConsumerProtocolSubscription. `join_id`: chosen by the sender of the first
@@ -45,7 +45,7 @@ class LastJoin:
 
 @dataclass(frozen=True, slots=True)
 class LastAssignment:
-    """What the last rebalance gave a member. Before the first one `generation_id` is 0 and `assignment` None.
+    """The last assignment of a member. Before the first one `generation_id` is 0 and `assignment` None.
 
     `assignment`: ConsumerProtocolAssignment. `warm_ups`: which of its standby tasks are warm-ups.
     """
@@ -70,7 +70,7 @@ class ClassicGroupMember:
 
     @property
     def is_away(self) -> bool:
-        """Whether it left and may come back: it is heard of no more, and asked for nothing."""
+        """Whether it left and may come back: it sends no requests, and nothing is asked of it."""
         return self.away_until_ms is not None
 
     @property
@@ -225,7 +225,7 @@ class RebalanceEnd:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceBasis:
-    """What a rebalance decided on.
+    """The input and the topics of a rebalance.
 
     `fingerprint`: equal for two rebalances that decided the same from the same input. `topics`, `missing_topics`: as
     in `AssignmentComputed`.
@@ -335,7 +335,7 @@ class GroupImage:
         return member.last_join.generation_id >= self.generation_id
 
     def all_joined(self) -> bool:
-        """Nobody waits for those who are away: their last subscriptions count."""
+        """Members that are away are not waited for: their last subscriptions count."""
         absent = sum(not self.has_joined(member) for member in self.members.away())
         return self.members.count_joined_after(self.generation_id) + absent == len(self.members)
 

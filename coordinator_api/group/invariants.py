@@ -1,4 +1,4 @@
-"""What holds for a group between any two events, for tests to check.
+"""Invariants: they hold for a group between any two events. Tests and the repair of a log check them.
 
 The idea is `validate_state` of dask's scheduler.
 """

@@ -26,7 +26,7 @@ to come back:
 - The deadline is the member's session, so one timer serves both. It is recorded: a restart makes it no longer. When all
   members are away their deadlines end the group as well, and no member stays for ever.
 
-Kafka has no counterpart of the grace. Nearest are static members (KIP-345), whose absence is not told from their death.
+Kafka has no counterpart of the grace. Nearest are static members (KIP-345), whose absence looks like their death.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def leave(step: GroupTransition, event: Leave) -> Response:
 
 
 def end_grace(step: GroupTransition) -> None:
-    """Nobody is waited for any longer: as if those who are away had left now."""
+    """End the wait for members that are away, as if they had left now."""
     away = step.image.members.away()
     for member in away:
         step.emit(MemberRemoved(member.member_id, RemovalReason.GRACE_ENDED))
@@ -170,8 +170,8 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
     """Answers a first join whose `join_id` a member has: an answer was lost, and nothing changes.
 
     None when it is no repetition. The member may have moved on since, by this join's own subscription or by another
-    one; it hears which generation it has to wait for now. Differs from Kafka, which knows no `join_id` in the classic
-    protocol; KIP-1082 lets the consumer choose its member id.
+    one; the answer says which generation it has to wait for now. Differs from Kafka, which knows no `join_id` in the
+    classic protocol; KIP-1082 lets the consumer choose its member id.
     """
     known = None if event.join_id is None else step.image.members.with_join_id(event.join_id)
     if known is None:
@@ -341,7 +341,7 @@ def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMem
 
     It cannot when the last rebalance asked for a follow-up (this is its first rejoin) or failed (a join tries again),
     or when a rebalance ran while it was away. Nor can it when the group is settled: tasks wait there for somebody to
-    give them up, and who was started anew has given up all that it had.
+    give them up, and a process that was started again has given up all that it had.
     """
     if image.state is not GroupState.STABLE or image.last_rebalance is None:
         return False

@@ -19,7 +19,7 @@ from coordinator_api.group.states import GroupState
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """What a group works within; the settings keep the broker's names. Times in milliseconds.
+    """The limits of a group; the settings keep the broker's names. Times in milliseconds.
 
     `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): how long an empty group waits for more members
     after the first. `min_session_timeout_ms`, `max_session_timeout_ms`: what a member may ask for. Differs from Kafka:
@@ -244,7 +244,8 @@ class Liveness:
         if image.state is GroupState.STABLE:
             due.append(self.fetch_due_ms)
             due.append(image.last_rebalance.end.probing_rebalance_at_ms if image.last_rebalance else None)
-        due.append(image.held_until_ms())
+        if image.held is not None:
+            due.append(image.held_until_ms())
         return min((each for each in due if each is not None), default=None)
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What can be saved of a log that cannot be read: the group as it was before the damage, without its members.
+"""The repair of a log that cannot be read: the group as it was before the damage, without its members.
 
     records -> the longest run of whole commits that replays -> its state without members, at a new generation
 
@@ -6,7 +6,7 @@ Rules:
 
 - Only whole commits before the first damaged or missing record count. When no commit is whole, the declaration alone is
   kept, as every log begins with it.
-- No member survives: a task that it had may have been given to another one behind the damage. Members hear
+- No member survives: a task that it had may have been given to another one behind the damage. Members are answered
   `UNKNOWN_MEMBER_ID`, drop their tasks and join again.
 - The new generation is above each that may have been given out: above every generation that any readable record or
   recorded rebalance names, plus one for each record that cannot be read, because each may have begun one, plus
@@ -52,7 +52,8 @@ class LogRepair:
     of the last of these. `kept_generation`, `revision`: of the state that they lead to. `generation_id`: the new one.
 
     `dropped_records`: how many numbers of the log do not count, whether they could be read or not. `dropped_members`:
-    who has to join again, as far as is known. `dropped_generations`: those that are known to have begun since.
+    members that have to join again, as far as is known. `dropped_generations`: those that are known to have begun
+    since.
     """
 
     lines: tuple[str, ...]

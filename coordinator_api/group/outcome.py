@@ -1,4 +1,4 @@
-"""What comes of an event: records to commit, the answer, effects to carry out, and when to come back.
+"""The outcome of an event: records to commit, the answer, effects to carry out, and when to come back.
 
 The docstring of this package says in which order the caller deals with them. When the commit fails, the caller drops
 the outcome and sends a `Tick` soon after; the group is as it was before the event.
@@ -52,7 +52,7 @@ class HeartbeatAnswered:
     """`rejoin`: a rebalance waits for this member's subscription. `stop`: the member is asked to leave and end.
 
     `generation_id`: the group's current generation; when it is higher than the member's, an assignment waits for it.
-    `paused`: members are to process nothing, by an operator's wish.
+    `paused`: members are to process nothing, because an operator paused the group.
     """
 
     state: GroupState
@@ -64,7 +64,7 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class MemberNews:
-    """What one member of a process has to do. `rejoin`, `stop`: as in `HeartbeatAnswered`.
+    """The answer to one member of a process. `rejoin`, `stop`: as in `HeartbeatAnswered`.
 
     `assignment_generation`: the generation of the assignment that it can fetch now, 0 for none.
     """
@@ -178,7 +178,7 @@ Response = (
 
 @dataclass(frozen=True, slots=True)
 class ImmediateResponse:
-    """What comes of `Group.respond`. `wants_tick`: something became due by it, so a `Tick` has to follow at once."""
+    """The result of `Group.respond`. `wants_tick`: something became due by it, so a `Tick` has to follow at once."""
 
     response: Response
     wants_tick: bool = False
@@ -233,18 +233,17 @@ class GroupTransition:
         self.now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
         self.history: list[str] = []
-        """What each record did, in words."""
+        """A line for each record, in words."""
 
     def emit(self, record: CoordinatorRecord) -> None:
         """Add a record. Raises IllegalTransition when it does not fit the state."""
-        before = self.image
-        self.image = record.apply(before)
         if not self.records:
             self.liveness = self.liveness.copy()
-        record.update_liveness(self.liveness, before, self.image, self.now_ms)
+        before, after = self.image, record.apply(self.image)
+        self.history.append(f"{self.now_ms} {record.in_words()} -> {after.state} generation {after.generation_id}")
+        record.update_liveness(self.liveness, before, after, self.now_ms)
         self.records.append(record)
-        stands = f"{self.image.state} generation {self.image.generation_id}"
-        self.history.append(f"{self.now_ms} {record.in_words()} -> {stands}")
+        self.image = after
 
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
         """Note that the rebalance that is being prepared waits for joins until `timer`."""

@@ -1,4 +1,5 @@
-"""Which tasks of a group nobody runs, and since when: what "time without owner" counts, told from the group's records.
+"""Which tasks of a group nobody runs, and since when: what "time without owner" counts, worked out from the group's
+records.
 
 A task's owner is the member that the last rebalance gave its active copy to, as long as it is in the group and not
 away. So a task is without one after its owner has been removed or has left to come back, while a follow-up rebalance

@@ -1,4 +1,4 @@
-"""What a computed rebalance means for the group: its outcome, and whether another one can still change anything.
+"""The result of a computed rebalance, for the group: its outcome, and whether another one can still change anything.
 
 A rebalance is `settled` when it asks for an immediate follow-up, but has decided exactly what the rebalance just before
 it decided from exactly the same input: it would go on like that for ever. Same input means the same definition and the
@@ -37,7 +37,7 @@ from coordinator_api.group.subscriptions import (
 def computed_assignments(
     members: Mapping[str, Member], definition_revision: int, result: RebalanceResult
 ) -> ComputedAssignments:
-    """What the group needs of `result`. Called where the rebalance was computed: it reads every subscription.
+    """The part of `result` that the group needs. Called where the rebalance was computed: it reads every subscription.
 
     `members`, `definition_revision`: of the `RunRebalance`.
     """

@@ -2,8 +2,8 @@
 
     start_rebalance -> (all have rejoined, or the wait is over: close_joins) -> RunRebalance -> store_rebalance
 
-What starts one: members that come and go (`joining`), a new definition or an operator (`administration`), and here a
-follow-up that is due, a probing rebalance, or a change of the topics.
+A rebalance is started by members that come and go (`joining`), a new definition or an operator (`administration`), and
+here a follow-up that is due, a probing rebalance, or a change of the topics.
 
 Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`,
 `tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. In Kafka a member keeps the probing
@@ -119,8 +119,8 @@ def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
 
 
 def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
-    """Instances of which nobody has rejoined, because all are away. Who leaves later, while this is computed, counts as
-    present: what is computed does not change on the way.
+    """Instances of which no member has rejoined, because all are away. A member that leaves later, while this is
+    computed, counts as present: the input of a computation does not change on the way.
     """
     away, present = set[ProcessId | None](), set[ProcessId | None]()
     if not image.members.away():

@@ -1,4 +1,4 @@
-"""What a group remembers. The state of a group is what its records replay to; nothing else changes it.
+"""The records of a group. The state of a group is what its records replay to; nothing else changes it.
 
 A record is one small fact, and records have an order. `Group.handle` computes them, the caller commits them in one
 transaction, and `Group.apply` takes them in. `record_codec` writes each one as a JSON object, under the names of its
@@ -387,7 +387,7 @@ class RebalanceHeld(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalanceEnded(CoordinatorRecord):
-    """The rebalance waits no more. What is carried out is completed by the next record. `decision`: who ended the
+    """The rebalance waits no more. If it is carried out, the next record completes it. `decision`: who ended the
     wait and why; by nobody when time did, or another rebalance.
     """
 

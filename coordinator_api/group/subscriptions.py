@@ -1,4 +1,4 @@
-"""What the group protocol reads in a member's bytes. Only the pipeline looks at the rest of them.
+"""The parts of a member's bytes that the group protocol reads. Only the pipeline looks at the rest of them.
 
 The protocol asks two questions about a subscription. Would a rebalance decide the same from it? (`rebalance_input`:
 everything but the unique field and the generation.) And is a static member that came back still the same member?

@@ -50,12 +50,12 @@ def process(**generations: int) -> ProcessHeartbeat:
     return ProcessHeartbeat({name: Heartbeat(name, generation) for name, generation in generations.items()})
 
 
-def hear(recorded: RecordedGroup, event: HeartbeatOrFetch) -> ImmediateResponse:
+def respond(recorded: RecordedGroup, event: HeartbeatOrFetch) -> ImmediateResponse:
     return recorded.group.respond(event, recorded.now_ms, recorded.group.image)
 
 
-def told(recorded: RecordedGroup, event: HeartbeatOrFetch) -> ProcessHeartbeatAnswered:
-    response = hear(recorded, event).response
+def answered(recorded: RecordedGroup, event: HeartbeatOrFetch) -> ProcessHeartbeatAnswered:
+    response = respond(recorded, event).response
     assert isinstance(response, ProcessHeartbeatAnswered)
     return response
 
@@ -80,8 +80,8 @@ def test_should_answer_from_the_committed_state_while_a_later_one_is_being_commi
 def test_should_keep_a_member_alive_that_is_heard_before_its_removal_is_decided() -> None:
     recorded = stable()
     recorded.now_ms = 9_999
-    hear(recorded, Heartbeat("a", 1))
-    hear(recorded, FetchAssignment("b", 1))
+    respond(recorded, Heartbeat("a", 1))
+    respond(recorded, FetchAssignment("b", 1))
     recorded.now_ms = 10_001
     assert recorded.send(Tick()).records == ()
 
@@ -89,20 +89,20 @@ def test_should_keep_a_member_alive_that_is_heard_before_its_removal_is_decided(
 def test_should_take_a_question_that_is_asked_again_for_no_sign_of_life() -> None:
     recorded = stable()
     recorded.now_ms = 9_000
-    hear(recorded, RecheckProcess(process(a=1).members))
-    hear(recorded, RecheckAssignment("b", 1))
+    respond(recorded, RecheckProcess(process(a=1).members))
+    respond(recorded, RecheckAssignment("b", 1))
     assert (heard_ms(recorded, "a"), heard_ms(recorded, "b")) == (0, 0)
-    hear(recorded, process(a=1))
+    respond(recorded, process(a=1))
     assert (heard_ms(recorded, "a"), heard_ms(recorded, "b")) == (9_000, 0)
 
 
 def test_should_ask_for_a_tick_when_the_last_member_has_its_assignment_before_the_followup() -> None:
     recorded = stable(followup=True)
-    assert not hear(recorded, FetchAssignment("a", 1)).wants_tick
-    assert hear(recorded, process(a=1, b=1)).wants_tick
+    assert not respond(recorded, FetchAssignment("a", 1)).wants_tick
+    assert respond(recorded, process(a=1, b=1)).wants_tick
     recorded.send(Tick())
     assert recorded.group.state is GroupState.PREPARING_REBALANCE
-    assert not hear(recorded, process(a=1, b=1)).wants_tick
+    assert not respond(recorded, process(a=1, b=1)).wants_tick
 
 
 def test_should_not_take_an_acknowledgement_of_a_generation_that_is_over_for_one_of_the_present() -> None:
@@ -121,30 +121,30 @@ def test_should_not_take_an_acknowledgement_of_a_generation_that_is_over_for_one
 
 def test_should_refuse_only_the_member_that_is_refused() -> None:
     recorded = stable()
-    answered = told(recorded, process(a=1, x=1, b=7))
-    codes = {name: one.code for name, one in answered.members.items() if isinstance(one, Rejected)}
+    response = answered(recorded, process(a=1, x=1, b=7))
+    codes = {name: one.code for name, one in response.members.items() if isinstance(one, Rejected)}
     assert codes == {"x": RejectionCode.UNKNOWN_MEMBER_ID, "b": RejectionCode.ILLEGAL_GENERATION}
-    assert answered.members["a"] == MemberNews(rejoin=False, stop=False, assignment_generation=1)
+    assert response.members["a"] == MemberNews(rejoin=False, stop=False, assignment_generation=1)
 
 
 def test_should_tell_the_same_news_until_there_is_something_new() -> None:
     recorded = stable()
-    news = told(recorded, process(a=1, b=1)).news
+    news = answered(recorded, process(a=1, b=1)).news
     recorded.now_ms = 100
-    assert told(recorded, process(b=1, a=1)).news == news, "the order of the members is no news"
-    assert told(recorded, RecheckProcess(process(a=0, b=0).members)).news == news
+    assert answered(recorded, process(b=1, a=1)).news == news, "the order of the members is no news"
+    assert answered(recorded, RecheckProcess(process(a=0, b=0).members)).news == news
     recorded.restart()
-    assert told(recorded, process(a=1, b=1)).news == news, "nor is a coordinator that was started again"
-    seen = {news, told(recorded, process(a=1)).news, told(recorded, process(a=1, b=2)).news}
+    assert answered(recorded, process(a=1, b=1)).news == news, "nor is a coordinator that was started again"
+    seen = {news, answered(recorded, process(a=1)).news, answered(recorded, process(a=1, b=2)).news}
     recorded.send(declared("v2"))
-    seen.add(told(recorded, process(a=1, b=1)).news)
+    seen.add(answered(recorded, process(a=1, b=1)).news)
     recorded.send(Join(subscription(MemberState("a", unique=1)), 10_000, 60_000, new_member_id="-", member_id="a"))
-    seen.add(told(recorded, process(a=1, b=1)).news)
+    seen.add(answered(recorded, process(a=1, b=1)).news)
     assert len(seen) == 5
 
 
 def test_should_hear_of_no_member_of_a_group_that_is_gone() -> None:
     recorded = RecordedGroup()
-    refused = told(recorded, process(a=1)).members["a"]
+    refused = answered(recorded, process(a=1)).members["a"]
     assert isinstance(refused, Rejected)
     assert refused.code is RejectionCode.UNKNOWN_MEMBER_ID

@@ -61,9 +61,9 @@ def test_should_know_no_member_and_give_out_no_generation_again(group_id: str) -
         assert getattr(after.image, name) == getattr(before.image, name)
     for member_id in before.image.members:
         for generation_id in (before.generation_id, before.generation_id + 7, after.generation_id + 1):
-            told = after.handle(Heartbeat(member_id, generation_id), NOW_MS).response
-            assert isinstance(told, Rejected)
-            assert told.code in (RejectionCode.UNKNOWN_MEMBER_ID, RejectionCode.FENCED_INSTANCE_ID)
+            refused = after.handle(Heartbeat(member_id, generation_id), NOW_MS).response
+            assert isinstance(refused, Rejected)
+            assert refused.code in (RejectionCode.UNKNOWN_MEMBER_ID, RejectionCode.FENCED_INSTANCE_ID)
     assert after.handle(Tick(), NOW_MS).records == (), "it waits for its members"
 
 
