@@ -148,3 +148,13 @@ def test_should_hear_of_no_member_of_a_group_that_is_gone() -> None:
     refused = answered(recorded, process(a=1)).members["a"]
     assert isinstance(refused, Rejected)
     assert refused.code is RejectionCode.UNKNOWN_MEMBER_ID
+
+
+def test_should_keep_a_sign_of_life_that_arrives_before_records_are_applied() -> None:
+    recorded = stable()
+    outcome = recorded.decide(join("c"))
+    recorded.now_ms = 700
+    respond(recorded, Heartbeat("a", 1))
+    recorded.now_ms = 800
+    recorded.commit(outcome)
+    assert (heard_ms(recorded, "a"), heard_ms(recorded, "c")) == (700, 800)
