@@ -35,15 +35,13 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              record_codec    records as JSON, under names that never change
              outcome         what comes of an event: records, answer, effects, next timer; and one event being handled
     loop     group           `Group`, and which rule handles which event
-             snapshot        the state as the shortest list of records, also after a loss
-             log_repair      what can be saved of records that cannot all be read
+             snapshot        the state as the shortest list of records, also after a loss or damage
              invariants      what always holds
     rules    heartbeats      which member is fenced or refused, what heartbeats and fetches are told and note
              joining         how members come and go; the rejoin grace; where sessions expire
              rebalancing     where every rebalance starts, waits for joins, is computed and stored
              holding         computed rebalances that wait for approval
-             administration  declare, drain, delete, set a lever; what definitions differ in
-             draining        an instance that hands over its tasks
+             administration  declare, drain, delete, set a lever; in what definitions differ
              reporting       groups that another leader leads
              rebalance_result  the outcome of a computed rebalance; when a group is settled
              subscriptions   what the rules read in a member's bytes

@@ -1,7 +1,19 @@
 """Commands of operators: declare, drain, delete a group, and set its levers.
 
-This file has what a command does at once. The rules that a lever switches on stand in `holding`, `draining`, `joining`
-(rejoin grace) and `rebalancing` (promotion). Source:
+This file has what a command does at once. The rules that a lever switches on stand in `holding`, `joining` (rejoin
+grace) and `rebalancing` (promotion). An instance, or one of its members, is drained so that it can be stopped: its
+tasks go to others without a pause.
+
+    DrainInstance -> the drain is set, a rebalance   `RunRebalance.steering` names whom it empties (`assignor.steering`)
+    the last member of the instance is gone          -> the drain ends
+    EndInstanceDrain -> the drain ends, a rebalance
+
+A task that waits for a warm-up is handed over as soon as the warm-ups have caught up (`rebalancing.promote`), not at
+the probing deadline alone. An instance that is started again has another process id, so its drain has ended. Drains are
+recorded: a restart of the coordinator ends none. Kafka has no counterpart: an instance there is stopped with its tasks,
+which stand still until others have restored them.
+
+Source:
 `GroupMetadataManager.validateDeleteGroup` for the deletion; Kafka has no counterpart of the others.
 """
 
@@ -9,20 +21,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from assignor.recording import as_topology
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from coordinator_api.group import events
-from coordinator_api.group.draining import drain_instance, end_instance_drain
 from coordinator_api.group.holding import approve, discard, end_hold, set_hold
-from coordinator_api.group.image import DefinitionOrigin
+from coordinator_api.group.image import DefinitionOrigin, GroupImage
 from coordinator_api.group.joining import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.outcome import Accepted, Declared, GroupTransition, Rejected, Response
 from coordinator_api.group.rebalancing import promote, start_rebalance
-from coordinator_api.group.records import DefinitionChanged, DrainChanged, GroupDeleted, LeverChanged
+from coordinator_api.group.records import (
+    DefinitionChanged,
+    DrainChanged,
+    GroupDeleted,
+    LeverChanged,
+    MemberRemoved,
+    MemberReplaced,
+)
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
+from coordinator_api.group.subscriptions import process_of
 
+MOST_INSTANCES_NAMED = 10
 MOST_DIFFERENCES_NAMED = 4
 _MOST_NAMED = 5
 _SERVERS = "bootstrap.servers"
@@ -107,9 +128,9 @@ def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Re
         case events.WarmUpsCaughtUp():
             return promote(step, event)
         case events.DrainInstance():
-            return drain_instance(step, event)
+            return _drain_instance(step, event)
         case events.EndInstanceDrain():
-            return end_instance_drain(step, event)
+            return _end_instance_drain(step, event)
 
 
 def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) -> Response:
@@ -154,6 +175,88 @@ def _set_promotion(step: GroupTransition, event: events.SetPromotion) -> Respons
         decision = OperatorDecision(event.by, step.now_ms, event.reason)
         step.emit(LeverChanged(Lever(LeverName.PROMOTION, decision), event.on))
     return Accepted()
+
+
+def _drain_instance(step: GroupTransition, event: events.DrainInstance) -> Response:
+    """A second request changes nothing: the decision of the first one stays."""
+    image = step.image
+    process_id = event.process_id
+    if event.member_id is not None:
+        process_id = _process_of_member(image, event.member_id)
+        if process_id is None:
+            return _unknown(image, f"no member {event.member_id} whose instance is known")
+    elif process_id not in _processes(image):
+        return _unknown(image, f"no instance {process_id}")
+    assert process_id is not None
+    decision = OperatorDecision(event.by, step.now_ms, event.reason)
+    drain = Lever(LeverName.DRAIN, decision, process_id=process_id, member_id=event.member_id)
+    if drain.target not in image.levers.drained:
+        step.emit(LeverChanged(drain, is_on=True))
+        why = f": {event.reason}" if event.reason else ""
+        what = "member" if event.member_id else "instance"
+        start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, f"{what} {drain.target} is drained{why}")
+    return Accepted()
+
+
+def _end_instance_drain(step: GroupTransition, event: events.EndInstanceDrain) -> Response:
+    """Nothing happens to one that is not drained."""
+    target = event.member_id or event.process_id or ""
+    if target in step.image.levers.drained:
+        _end_drain(step, target)
+        if step.image.members:
+            start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, f"the drain of {target} was ended")
+    return Accepted()
+
+
+def end_drains_of_gone(step: GroupTransition) -> None:
+    """After any event, while anything is drained: an instance or a member that is gone has been drained.
+
+    A removal has begun a rebalance. A static member that was started again has not, and may have tasks from now on.
+    """
+    if not any(isinstance(record, MemberRemoved | MemberReplaced) for record in step.records):
+        return
+    gone = drains_of_gone(step.image)
+    for target in gone:
+        _end_drain(step, target)
+    if gone and step.image.state is GroupState.STABLE:
+        started = f"the drain of {', '.join(gone)} has ended, because it was started again"
+        start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, started)
+
+
+def _end_drain(step: GroupTransition, target: str) -> None:
+    by_nobody = OperatorDecision(None, step.now_ms)
+    step.emit(LeverChanged(replace(step.image.levers.drained[target], decision=by_nobody), is_on=False))
+
+
+def drains_of_gone(image: GroupImage) -> list[str]:
+    """Targets that have no member."""
+    if not image.levers.drained:
+        return []
+    processes = _processes(image)
+    return [
+        target
+        for target, each in sorted(image.levers.drained.items())
+        if (target not in image.members if each.member_id is not None else target not in processes)
+    ]
+
+
+def _processes(image: GroupImage) -> set[str | None]:
+    return {_process_of_member(image, member_id) for member_id in image.members} - {None}
+
+
+def _process_of_member(image: GroupImage, member_id: str) -> str | None:
+    member = image.members.get(member_id)
+    process_id = None if member is None else process_of(member.last_join.subscription)
+    return None if process_id is None else str(process_id)
+
+
+def _unknown(image: GroupImage, what: str) -> Rejected:
+    known = sorted(str(process) for process in _processes(image))
+    named = ", ".join(known[:MOST_INSTANCES_NAMED]) or "none"
+    more = f" and {len(known) - MOST_INSTANCES_NAMED} more" if len(known) > MOST_INSTANCES_NAMED else ""
+    return Rejected(
+        RejectionCode.UNKNOWN_MEMBER_ID, f"the group has {what}; its instances, by process id: {named}{more}"
+    )
 
 
 def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejected:

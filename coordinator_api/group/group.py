@@ -11,9 +11,8 @@ from typing import Self
 
 from assignor.types import TaskId
 from coordinator_api.group import events
-from coordinator_api.group.administration import apply_lever_command, declare, delete, drain
+from coordinator_api.group.administration import apply_lever_command, declare, delete, drain, end_drains_of_gone
 from coordinator_api.group.description import GroupDescription, describe
-from coordinator_api.group.draining import end_drains_of_gone
 from coordinator_api.group.events import Event, HeartbeatOrFetch, LeverCommand
 from coordinator_api.group.heartbeats import answer, connection_lost, respond
 from coordinator_api.group.holding import end_hold_when_over

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator_api.group.draining import drains_of_gone
+from coordinator_api.group.administration import drains_of_gone
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.states import GroupState, KeptBecause

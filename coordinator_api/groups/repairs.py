@@ -1,4 +1,4 @@
-"""What a repair of a stored log keeps and drops. The rules are in `group/log_repair`, the rows in the store."""
+"""What a repair of a stored log keeps and drops. The rules are in `group/snapshot`, the rows in the store."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from coordinator_api.errors import LogBeyondRepair
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
-from coordinator_api.group.log_repair import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.group.record_codec import decode_record
 from coordinator_api.group.records import IllegalTransition
+from coordinator_api.group.snapshot import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.store.stored_logs import StoredLog, damage_of
 
 

@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from coordinator_api.group.group import Group
 from coordinator_api.group.liveness import GroupLimits
-from coordinator_api.group.log_repair import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.group.record_codec import decode_record, encode_record
-from coordinator_api.group.snapshot import LOST_GENERATIONS, snapshot_records
+from coordinator_api.group.snapshot import (
+    LOST_GENERATIONS,
+    LoggedRecord,
+    LogRepair,
+    NothingToKeep,
+    plan_repair,
+    snapshot_records,
+)
 from coordinator_api.group.states import GroupState
 from tests.checkout import ROOT
 from tests.coordinator_api.group.scenario import commits
