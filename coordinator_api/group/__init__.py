@@ -15,13 +15,13 @@ committed state:
     immediate = group.respond(event, now_ms, committed_image)
     answer(immediate.response); if immediate.wants_tick, a Tick has to follow
 
-`apply` adopts the state that `handle` worked out. A heartbeat between the two is in neither, so `apply` then works the
-state out again from the records.
-
 and after a restart:
 
     group = Group.replay(group_id, limits, records, now_ms)
     outcome = group.handle(Recovered(), now_ms)  # asks again for a rebalance that was being computed
+
+`apply` adopts the image and the sessions that `handle` worked out. They lack a heartbeat that arrives between the two:
+then `apply` works them out again, from the records and the sessions as they are.
 
 A group goes from Empty to PreparingRebalance (members join), CompletingRebalance (the assignment is computed) and
 Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. Where to look:
@@ -30,8 +30,8 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              image           the durable state: the group, its members, and its last rebalance
              levers          what operators have set beside Kafka's behaviour
              liveness        sessions, connections and timers, in memory only; limits, as the settings set them
-             events          what can happen to a group
-             records         what a group remembers; what each record makes of the state, and its wording in errors
+             events          requests of members and operators, results of rebalances, time
+             records         what each record makes of the state, of sessions and timers, and its wording in errors
              record_codec    records as JSON, under names that never change
              outcome         what comes of an event: records, answer, effects, next timer; and one event being handled
     loop     group           `Group`, and which rule handles which event

@@ -246,5 +246,9 @@ class GroupTransition:
         self.image = after
 
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
-        """Note that the rebalance that is being prepared waits for joins until `timer`."""
+        """Note that the rebalance that is being prepared waits for joins until `timer`.
+
+        `Group.apply` may lose the note, when it has to work the state out again. The timer that is over is due then
+        once more, and the next tick makes the note again.
+        """
         self.liveness.join_timer = timer
