@@ -30,7 +30,15 @@ from coordinator_api.group.holding import approve, discard, end_hold, set_hold
 from coordinator_api.group.image import DefinitionOrigin, GroupImage
 from coordinator_api.group.joining import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
-from coordinator_api.group.outcome import Accepted, Declared, GroupTransition, Rejected, Response
+from coordinator_api.group.outcome import (
+    GROUP_DELETED,
+    GROUP_NOT_DECLARED,
+    Accepted,
+    Declared,
+    GroupTransition,
+    Rejected,
+    Response,
+)
 from coordinator_api.group.rebalancing import promote, start_rebalance
 from coordinator_api.group.records import (
     DefinitionChanged,
@@ -56,7 +64,7 @@ def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
     """
     image = step.image
     if image.state is GroupState.DEAD:
-        return _deleted()
+        return GROUP_DELETED
     created = image.input_json is None
     changed = event.input_json != image.input_json
     replaced_topology = False
@@ -82,7 +90,7 @@ def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
 def drain(step: GroupTransition) -> Response:
     """From now on heartbeats ask members to stop."""
     if step.image.state is GroupState.DEAD:
-        return _deleted()
+        return GROUP_DELETED
     if not step.image.draining:
         step.emit(DrainChanged(True))
         end_grace(step)  # members that left are not expected back
@@ -93,7 +101,7 @@ def delete(step: GroupTransition) -> Response:
     """Refused while the group has members, unless it is led elsewhere."""
     image = step.image
     if image.state is GroupState.DEAD:
-        return _deleted()
+        return GROUP_DELETED
     if image.state is not GroupState.EMPTY and image.led_by is None:
         return Rejected(
             RejectionCode.NON_EMPTY_GROUP,
@@ -105,9 +113,7 @@ def delete(step: GroupTransition) -> Response:
 
 def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Response:
     if step.image.state is GroupState.DEAD or step.image.input_json is None:
-        return Rejected(
-            RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted; declare it by PUT"
-        )
+        return GROUP_NOT_DECLARED
     match event:
         case events.RequestRebalance():
             return _request_rebalance(step, event)
@@ -269,10 +275,6 @@ def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejec
         "first, or replace the topology under living members (PUT with ?replace=true, `assignor workers run "
         "--replace`), which ends those that cannot run it",
     )
-
-
-def _deleted() -> Rejected:
-    return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; declare it again by PUT")
 
 
 def differences(running: str, declared: str) -> list[str]:

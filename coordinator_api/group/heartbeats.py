@@ -34,6 +34,7 @@ from coordinator_api.group.events import (
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.outcome import (
+    GROUP_DELETED,
     Accepted,
     AssignmentPending,
     AssignmentReady,
@@ -101,7 +102,7 @@ def member_or_refusal(
     instance id belongs to.
     """
     if image.state is GroupState.DEAD:
-        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; declare it again by PUT")
+        return GROUP_DELETED
     if group_instance_id is not None:
         static = image.members.with_instance(group_instance_id)
         if static is None:

@@ -36,7 +36,7 @@ from dataclasses import replace
 from coordinator_api.group.events import Join, Leave
 from coordinator_api.group.heartbeats import member_or_refusal, refuse_absent, refuse_after_missed_rebalance
 from coordinator_api.group.image import ClassicGroupMember, GroupImage, LastJoin
-from coordinator_api.group.outcome import GroupTransition, JoinAnswered, Left, Rejected, Response
+from coordinator_api.group.outcome import GROUP_NOT_DECLARED, GroupTransition, JoinAnswered, Left, Rejected, Response
 from coordinator_api.group.rebalancing import go_on_when_all_joined, start_rebalance
 from coordinator_api.group.records import MemberAway, MemberRemoved, MemberReplaced, MemberSubscribed
 from coordinator_api.group.states import (
@@ -144,9 +144,7 @@ def remove_members_that_never_fetched(step: GroupTransition) -> None:
 def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
     image, limits = step.image, step.limits
     if image.state is GroupState.DEAD or image.input_json is None:
-        return Rejected(
-            RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted; declare it by PUT"
-        )
+        return GROUP_NOT_DECLARED
     if not limits.min_session_timeout_ms <= event.session_timeout_ms <= limits.max_session_timeout_ms:
         return Rejected(
             RejectionCode.INVALID_SESSION_TIMEOUT,

@@ -158,6 +158,13 @@ class Rejected:
     detail: str
 
 
+GROUP_DELETED = Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; declare it again by PUT")
+
+GROUP_NOT_DECLARED = Rejected(
+    RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted; declare it by PUT"
+)
+
+
 Response = (
     Declared
     | JoinAnswered
