@@ -35,6 +35,26 @@ class DeclareGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class LastJoin:
+    """The part of a member's last `Join` that the group remembers, with fields as there. Records carry it, so a new
+    field comes last and has a default.
+
+    `group_instance_id`: None for a dynamic member. `incarnation`: None when the member does not say. `generation_id`:
+    the generation that it joined for.
+    """
+
+    group_instance_id: str | None
+    incarnation: int | None
+    client_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    subscription: bytes
+    generation_id: int
+    join_id: str | None = None
+    leave_on_disconnect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """POST of a subscription: a first join (`member_id` None) or a rejoin.
 
@@ -59,6 +79,20 @@ class Join:
     join_id: str | None = None
     leave_on_disconnect: bool = False
     no_room: str | None = None
+
+    def remembered(self, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
+        """For a member of this instance id and incarnation, which joins for this generation."""
+        return LastJoin(
+            group_instance_id=group_instance_id,
+            incarnation=incarnation,
+            client_id=self.client_id,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            subscription=self.subscription,
+            generation_id=generation_id,
+            join_id=self.join_id,
+            leave_on_disconnect=self.leave_on_disconnect,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from assignor.protocol.assignment_packing import pack, unpack
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.types import TaskId
 from coordinator_api.compression import compress, decompress
+from coordinator_api.group.events import LastJoin
 from coordinator_api.group.levers import NO_LEVERS, Levers
 from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
 
@@ -21,26 +22,6 @@ MAX_FENCED_MEMBER_IDS = 8
 
 MAX_UNPACKED_BYTES = 2**31 - 1
 """The lengths inside are 32-bit numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class LastJoin:
-    """The last JoinGroup request of a member. `generation_id`: the generation that it joined for.
-
-    `group_instance_id`: None for a dynamic member. `incarnation`: how often a static member has been started, None when
-    it does not say. `subscription`: bytes of ConsumerProtocolSubscription. `join_id`: chosen by the sender of the first
-    join. `leave_on_disconnect`: whether its session ends soon after the connection of its process breaks.
-    """
-
-    group_instance_id: str | None
-    incarnation: int | None
-    client_id: str | None
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    subscription: bytes
-    generation_id: int
-    join_id: str | None = None
-    leave_on_disconnect: bool = False
 
 
 @dataclass(frozen=True, slots=True)

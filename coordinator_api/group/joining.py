@@ -35,7 +35,7 @@ from dataclasses import replace
 
 from coordinator_api.group.events import Join, Leave
 from coordinator_api.group.heartbeats import member_or_refusal, refuse_absent, refuse_after_missed_rebalance
-from coordinator_api.group.image import ClassicGroupMember, GroupImage, LastJoin
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.outcome import GROUP_NOT_DECLARED, GroupTransition, JoinAnswered, Left, Rejected, Response
 from coordinator_api.group.rebalancing import go_on_when_all_joined, start_rebalance
 from coordinator_api.group.records import MemberAway, MemberRemoved, MemberReplaced, MemberSubscribed
@@ -207,7 +207,7 @@ def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
     generation_id = step.image.generation_id + 1
     step.emit(
         MemberSubscribed(
-            event.new_member_id, _last_join(event, event.group_instance_id, event.incarnation, generation_id)
+            event.new_member_id, event.remembered(event.group_instance_id, event.incarnation, generation_id)
         )
     )
     start_rebalance(step, RebalanceReason.MEMBER_JOINED)
@@ -227,7 +227,7 @@ def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> R
     incarnation = known.incarnation if event.incarnation is None else event.incarnation
     first = event.member_id is None and event.join_id is not None
     join_id = event.join_id if first else known.join_id
-    joined = replace(_last_join(event, known.group_instance_id, incarnation, generation_id), join_id=join_id)
+    joined = replace(event.remembered(known.group_instance_id, incarnation, generation_id), join_id=join_id)
     if not repeated or joined != known:
         step.emit(MemberSubscribed(member.member_id, joined))
     if not repeated:
@@ -262,7 +262,7 @@ def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> 
     incarnation = known.incarnation if event.incarnation is None else event.incarnation
     step.emit(MemberReplaced(known.group_instance_id, old.member_id, event.new_member_id))
     step.emit(
-        MemberSubscribed(event.new_member_id, _last_join(event, known.group_instance_id, incarnation, generation_id))
+        MemberSubscribed(event.new_member_id, event.remembered(known.group_instance_id, incarnation, generation_id))
     )
     if not unchanged:
         dynamic = known.group_instance_id is None
@@ -294,20 +294,6 @@ def _refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Reject
         RejectionCode.FENCED_INSTANCE_ID,
         f"incarnation {known} of {member.last_join.group_instance_id} has joined, "
         f"which is newer than {event.incarnation}; stop this one",
-    )
-
-
-def _last_join(event: Join, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
-    return LastJoin(
-        group_instance_id=group_instance_id,
-        incarnation=incarnation,
-        client_id=event.client_id,
-        session_timeout_ms=event.session_timeout_ms,
-        rebalance_timeout_ms=event.rebalance_timeout_ms,
-        subscription=event.subscription,
-        generation_id=generation_id,
-        join_id=event.join_id,
-        leave_on_disconnect=event.leave_on_disconnect,
     )
 
 

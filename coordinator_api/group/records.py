@@ -18,6 +18,7 @@ from assignor.errors import AssignorFault
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member
 from assignor.types import TaskId
+from coordinator_api.group.events import LastJoin
 from coordinator_api.group.image import (
     MAX_FENCED_MEMBER_IDS,
     ClassicGroupMember,
@@ -26,7 +27,6 @@ from coordinator_api.group.image import (
     GroupImage,
     HeldRebalance,
     LastAssignment,
-    LastJoin,
     LastRebalance,
     PackedAssignments,
     RebalanceBasis,

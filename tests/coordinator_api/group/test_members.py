@@ -8,7 +8,8 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_api.group.image import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
+from coordinator_api.group.events import LastJoin
+from coordinator_api.group.image import ClassicGroupMember, ClassicGroupMembers, LastAssignment
 
 IDS = [f"m{number}" for number in range(6)]
 

@@ -12,12 +12,12 @@ from assignor.errors import InputError
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
+from coordinator_api.group.events import LastJoin
 from coordinator_api.group.image import (
     ClassicGroupMember,
     DefinitionOrigin,
     HeldRebalance,
     LastAssignment,
-    LastJoin,
     LastRebalance,
     RebalanceBasis,
     RebalanceCause,
