@@ -1,4 +1,4 @@
-"""How members come and go: they join, rejoin, leave, and are removed when their sessions end.
+"""Members join, rejoin, leave, and are removed when their sessions end.
 
 A join is answered at once. It never waits for the rebalance: members learn of that by heartbeats, and fetch their
 assignment when it is there. So a join that is sent again, because its answer was lost, must change nothing: the same
@@ -118,7 +118,7 @@ def _expiry(step: GroupTransition, member_id: str) -> RemovalReason:
 
 
 def _disconnected(step: GroupTransition) -> list[str]:
-    """Those of them that asked for it. For the others the session timeout counts, as in Kafka."""
+    """The members of broken connections that asked for it. For others the session timeout counts, as in Kafka."""
     found: list[str] = []
     for member_id in step.liveness.disconnected_members(step.now_ms):
         if step.image.members[member_id].last_join.leave_on_disconnect:
@@ -136,7 +136,7 @@ def remove_members_that_never_fetched(step: GroupTransition) -> None:
     if not liveness.unfetched:
         liveness.fetch_due_ms = None
         return
-    for member_id in liveness.unfetched:
+    for member_id in tuple(liveness.unfetched):
         step.emit(MemberRemoved(member_id, RemovalReason.ASSIGNMENT_NOT_FETCHED))
     start_rebalance(step, RebalanceReason.MEMBER_REMOVED)
 
