@@ -20,7 +20,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, NamedTuple
 
 import cramjam
-from aiokafka.record.util import calc_crc32c
+import google_crc32c  # by instructions of the processor: 40 times as fast as aiokafka's
 
 from kafka_client.record_batches import batch_rows, library_rows
 from kafka_client.record_batches.batch_rows import HEADER_BYTES, Columns
@@ -88,7 +88,7 @@ class BatchHeader(NamedTuple):
 
 def check(batch: memoryview, header: BatchHeader) -> None:
     """Raises ValueError when its checksum is wrong."""
-    if header.crc != calc_crc32c(batch[_CHECKED_FROM:]):
+    if header.crc != google_crc32c.value(bytes(batch[_CHECKED_FROM:])):
         raise ValueError("its checksum is wrong")
 
 
@@ -140,7 +140,7 @@ def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray
 def number(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> None:
     """Write the producer's numbers and the checksum into the batch."""
     _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, epoch, sequence)
-    _CRC.pack_into(batch, _CRC_AT, calc_crc32c(memoryview(batch)[_CHECKED_FROM:]))
+    _CRC.pack_into(batch, _CRC_AT, google_crc32c.value(bytes(memoryview(batch)[_CHECKED_FROM:])))
 
 
 def compressed(codec: int, plain: bytes | bytearray) -> Any:
