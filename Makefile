@@ -24,7 +24,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
 
 # What setup.py names, anew when it has changed: a compiled module stands in for its source. Without a C compiler, pure.
-COMPILED := assignor/*/*.py assignor/*/*.pxd kafka_client/record_batches/batch_rows.p* streams_runtime/logs/partitioner.p*
+COMPILED := assignor/*/*.py assignor/*/*.pxd kafka_client/record_batches/batch_rows.p* streams_runtime/logs/partitioner.p* streams_runtime/state_stores/thread_cache.p*
 
 setup: $(VENV)/.compiled ## build .venv from the lock files (and a Java from PyPI where there is none)
 
@@ -162,4 +162,4 @@ lock: setup ## pin every dependency anew, with hashes
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
-	rm -f assignor/*/*.so
+	rm -f assignor/*/*.so kafka_client/*/*.so streams_runtime/*/*.so

@@ -190,7 +190,7 @@ class NodeContext:
         def flushed(stored_key: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
             if self._runtime is None:  # the nodes below are closed: the change is only written
                 return
-            record_ms, headers, _, _, _ = made_by
+            record_ms, headers, _, _, _, _ = made_by
             timestamp_ms, value = (record_ms, None) if new is None else read(new)
             old_value = None if old is None else read(old)[1]
             forward(key_of(stored_key), (value, old_value), timestamp_ms, headers)

@@ -37,13 +37,15 @@ from streams_runtime.common.records import Headers, RawRecord
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.record_limits import BrokerChecks
 
-ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None]
+ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None, int]
 """The context of the record that makes a change: timestamp in milliseconds, headers, topic and partition (None for a
-punctuation), offset (-1 for a punctuation), and the input record itself if an error handler may ask for it. A plain
-tuple, because each change needs one. Source: `ProcessorRecordContext`.
+punctuation), offset (-1 for a punctuation), the input record itself if an error handler may ask for it, and the bytes
+that the cache counts for all of these: of the topic's name, and the `extra_bytes`. A plain tuple, because each change
+needs one. Source: `ProcessorRecordContext`.
 """
 _POSITION = slice(2, 4)
 """Topic, partition and offset in a `ContextTuple`."""
+_CONTEXT_BYTES: Final = 5
 
 FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None]
 """Called with the cache key, the new value, the old value (None if the listener wants none), and the context of the
@@ -170,8 +172,8 @@ class NamedCache:
     """The cache of one store: values by key. A dirty value is not yet written to the store. Made by `TaskCache.add`."""
 
     __slots__ = (
-        "_below", "_caches_reads", "_contexts", "_dirty", "_entries", "_is_flushing", "_listener", "_overhead",
-        "_record_context", "_sends_old_values", "_size_bytes", "_thread",
+        "_below", "_caches_reads", "_contexts", "_dirty", "_entries", "_is_flushing", "_last_used", "_listener",
+        "_overhead", "_record_context", "_sends_old_values", "_size_bytes", "_thread",
     )  # fmt: skip
 
     def __init__(
@@ -189,6 +191,8 @@ class NamedCache:
         """The least recently used key first."""
         self._dirty: dict[bytes, ContextTuple] = {}
         """The dirty keys in the order of their last change, with the context of that change."""
+        self._last_used = b""
+        """The last key of `_entries`, if it is still there: a `put` behind a `get` of the same key moves nothing."""
         self._is_flushing = False
         self._size_bytes = 0
 
@@ -207,11 +211,13 @@ class NamedCache:
         entry = self._entries.get(key)
         if entry is not None:
             self._entries.move_to_end(key)
+            self._last_used = key
             return entry[_VALUE]
         value = self._below.read(key)
         if value is not None and self._caches_reads:
             size = self._overhead + len(key) + len(value)
             self._entries[key] = (value, size)
+            self._last_used = key
             self._grow(size)
         return value
 
@@ -255,29 +261,25 @@ class NamedCache:
         change is in the cache then.
         """
         below = self._below
+        length = len(key) if value is None else len(key) + len(value)
         if (
             value is None
-            or len(key) + len(value) > below.always_accepted_bytes
+            or length > below.always_accepted_bytes
             or timestamp_ms > below.timestamp_checks.accepted_to_ms
         ):
             below.check(key, value)
         context = self._record_context()
-        _, headers, partition, _, raw = context
-        size = self._overhead + len(key)
-        if value is not None:
-            size += len(value)
-        if partition is not None:
-            size += len(partition[0])
-        if headers or raw is not None:
-            size += _extra_bytes(headers, raw)
+        size = length + self._overhead + context[_CONTEXT_BYTES]
         entries, dirty, thread = self._entries, self._dirty, self._thread
         previous = entries.get(key)
         entries[key] = (value, size)
         if previous is not None:
-            entries.move_to_end(key)
+            if key is not self._last_used:
+                entries.move_to_end(key)
             size -= previous[_SIZE]
             if key in dirty:
                 del dirty[key]  # the key moves to the end
+        self._last_used = key
         dirty[key] = context
         # The limit may be exceeded even if this cache does not grow: an eviction from another cache forwards its value,
         # which may lead to this put, before it removes the value.
@@ -365,7 +367,7 @@ class NamedCache:
         self._thread.size_bytes -= size
 
 
-def _extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
+def extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
     """The bytes of a record's headers, and of the input record that is kept for an error handler.
 
     Differs from Kafka: the input record is counted. In Kafka each change keeps its input record, whatever the handler,

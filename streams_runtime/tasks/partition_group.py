@@ -113,6 +113,7 @@ class RecordQueue:
         "partition_time_ms",
         "place",
         "source",
+        "topic_bytes",
     )
 
     def __init__(
@@ -124,6 +125,7 @@ class RecordQueue:
         losses: TaskLosses | None = None,
     ) -> None:
         self.partition = partition
+        self.topic_bytes = len(partition.topic)
         self.source = source
         self.handed_out = 0
         self._task_id = task_id

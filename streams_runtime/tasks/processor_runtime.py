@@ -41,7 +41,7 @@ from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache
+from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup, RecordQueue
@@ -324,7 +324,7 @@ class ProcessorRuntime:
     @property
     def record_metadata(self) -> RecordMetadata | None:
         if self._flush_context is not None:
-            _, _, partition, offset, _ = self._flush_context
+            _, _, partition, offset, _, _ = self._flush_context
             return None if partition is None else RecordMetadata(*partition, offset)
         return None if self.queue is None else self.queue.polled_metadata()
 
@@ -381,7 +381,7 @@ class ProcessorRuntime:
         if isinstance(error, ABOUT_THE_TASK):
             return False
         if self._flush_context is not None:
-            timestamp_ms, headers, _, _, raw = self._flush_context
+            timestamp_ms, headers, _, _, raw, _ = self._flush_context
             raw = raw or RawRecord(None, None, headers, timestamp_ms)
             failed = FailedInputRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
         elif self._has_several_records:
@@ -399,17 +399,21 @@ class ProcessorRuntime:
 
     def record_context(self) -> ContextTuple:
         current, queue = self._current, self.queue
-        timestamp_ms = current.timestamp_ms
+        timestamp_ms, headers, raw = current.timestamp_ms, current.headers, None
         if timestamp_ms < 0:
             timestamp_ms = self.init_time_ms
-        flushed = self._flush_context
-        if flushed is not None:
-            _, _, partition, offset, raw = flushed
-            return timestamp_ms, current.headers, partition, offset, raw
-        if queue is None:
-            return timestamp_ms, current.headers, None, -1, None
-        raw = queue.polled_raw() if self.keeps_raw else None
-        return timestamp_ms, current.headers, queue.partition, queue.offsets[queue.place - 1], raw
+        if self._flush_context is not None:
+            _, _, partition, offset, raw, _ = self._flush_context
+            size = 0 if partition is None else len(partition[0])
+        elif queue is None:
+            partition, offset, size = None, -1, 0
+        else:
+            partition, offset, size = queue.partition, queue.offsets[queue.place - 1], queue.topic_bytes
+            if self.keeps_raw:
+                raw = queue.polled_raw()
+        if headers or raw is not None:
+            size += extra_bytes(headers, raw)
+        return timestamp_ms, headers, partition, offset, raw, size
 
     def begin_flush(self) -> _SavedContext:
         current = self._current
@@ -417,7 +421,7 @@ class ProcessorRuntime:
 
     def set_context(self, made_by: ContextTuple) -> None:
         self._flush_context = made_by
-        self._current.timestamp_ms, self._current.headers, _, _, _ = made_by
+        self._current.timestamp_ms, self._current.headers, _, _, _, _ = made_by
 
     def end_flush(self, before: _SavedContext) -> None:
         current = self._current

@@ -44,7 +44,7 @@ class Contexts:
         self._clock = clock
 
     def record_context(self) -> ContextTuple:
-        return self._clock.record_timestamp_ms, (), None, -1, None
+        return self._clock.record_timestamp_ms, (), None, -1, None, 0
 
     def begin_flush(self) -> int:
         return self._clock.record_timestamp_ms
