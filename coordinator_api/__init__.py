@@ -5,7 +5,7 @@ http/               the service: server (signals, the socket), app, middleware, 
                     problems: every error as RFC 9457
 groups/             groups at run time: coordinator has all of them, group_runtime gives each event its turn,
                     rebalance_runner runs one rebalance through `assignor` and records it
-clusters/           the clusters that groups may name, found by entry point
+clusters            the clusters that groups may name, found by entry point
 telemetry, metrics  what happens, for the log and for Prometheus
 store/              SQLAlchemy, the schema, the lease; no other package knows them
 group/              what a group is and does: a pure state machine

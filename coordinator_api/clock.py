@@ -1,11 +1,32 @@
-"""The one clock of the service: milliseconds since the epoch, and never fewer than before.
+"""The clocks of the service: milliseconds since the epoch, and never fewer than before.
 
-It starts at the machine's time and follows the monotonic clock from there, so that a correction of the wall clock
-neither expires sessions nor delays a probing rebalance.
+A `SteadyClock` starts at the machine's time and follows the monotonic clock from there, so that a correction of the
+wall clock neither expires sessions nor delays a probing rebalance.
+
+Groups are judged by an `AttentiveClock`, which passes only while the service listens. Nobody is removed because the
+service was slow. A member is silent when it sends nothing, not when nobody reads what it sent. So three things hold
+together:
+
+1. Time stands still while the event loop does not turn. A `LoopMonitor` beats every `BEAT_MS`; between two beats the
+   clock passes at most `MOST_A_BEAT_MS`. A process that was stopped (SIGSTOP), that got no processor, or whose loop was
+   busy for long, gives all the rest back to every session, grace and wait at once. Under steady overload the clock goes
+   slower, just as much as the loop is late: the same overload delays the answers that members wait for before they
+   send again. A member that is really dead is removed all the same, after its timeout in this time.
+2. A deadline that has passed is acted on only after the loop has gone round its sockets a few times more
+   (`sockets_heard`). What had arrived by the deadline has then been read, parsed and heard.
+3. Signs of life are noted when a request arrives, before it waits for anything (`GroupRuntime`).
+
+Why not add the lateness to each deadline: a stall of ten seconds would then also delay the removal of a member that
+died long after it. Here only those who could not be heard meanwhile get the time back.
+
+What was lost is caught up slowly (`CATCH_UP`), as NTP slews a clock, so that the times in recordings and of probing
+rebalances come back to the machine's. Source of the idea: the broker purges delayed operations by a timer of its own
+thread, and so has none of this; Differs from Kafka.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -31,3 +52,100 @@ class SteadyClock:
 
     def now_ms(self) -> int:
         return (self._monotonic_ns() + self._offset_ns) // 1_000_000
+
+
+BEAT_MS = 50
+"""How often the loop shows that it turns."""
+
+MOST_A_BEAT_MS = 75
+"""How far the clock goes from one beat to the next: a beat may be a little late on any machine."""
+
+CATCH_UP = 20
+"""The clock goes faster by one part in so many until it is level with the machine's."""
+
+TURNS = 10
+"""Turns of the loop from bytes in a socket to the group: accept, read, parse, start the request, read its body."""
+
+
+class AttentiveClock(SteadyClock):
+    """Milliseconds since the epoch, never fewer than before. Before the first `beat` it is never held up."""
+
+    def __init__(self, monotonic_ns: ReadNs = time.monotonic_ns, wall_ns: ReadNs = time.time_ns) -> None:
+        super().__init__(monotonic_ns, wall_ns)
+        self._last_beat_ns: int | None = None
+        self._lost_ns = 0
+
+    @property
+    def behind_ms(self) -> int:
+        """How far it is behind the machine's clock."""
+        return self._lost_ns // 1_000_000
+
+    def now_ms(self) -> int:
+        return (self._counted_ns(self._monotonic_ns()) - self._lost_ns + self._offset_ns) // 1_000_000
+
+    def beat(self) -> None:
+        """The loop has just turned."""
+        now_ns = self._monotonic_ns()
+        if self._last_beat_ns is not None:
+            uncounted_ns = now_ns - self._counted_ns(now_ns)
+            caught_up_ns = 0 if uncounted_ns else min(self._lost_ns, (now_ns - self._last_beat_ns) // CATCH_UP)
+            self._lost_ns += uncounted_ns - caught_up_ns
+        self._last_beat_ns = now_ns
+
+    def release(self) -> None:
+        """Nobody beats any more: do not stop."""
+        self.beat()
+        self._last_beat_ns = None
+
+    def _counted_ns(self, now_ns: int) -> int:
+        if self._last_beat_ns is None:
+            return now_ns
+        return min(now_ns, self._last_beat_ns + MOST_A_BEAT_MS * 1_000_000)
+
+
+async def sockets_heard() -> None:
+    """Returns when every request that had arrived before the call has been heard."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)  # the loop polls its sockets in every turn
+
+
+LONG_STALL_MS = 1_000
+"""A beat that is later than this is worth a line in the log: the service stood still."""
+
+MOST_COUNTED_MS = 2_000
+"""One beat counts at most so much into `lag_ms`: a process that was stopped once is not overloaded."""
+
+WEIGHT = 0.3
+"""Of the last beat in `lag_ms`."""
+
+
+class LoopMonitor:
+    """Beats on the running loop from `start` to `stop`. `late`: told how late each beat was, in milliseconds."""
+
+    def __init__(self, clock: AttentiveClock, late: Callable[[float], None]) -> None:
+        self._clock = clock
+        self._late = late
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_s = 0.0
+        self.lag_ms = 0.0
+
+    def start(self) -> None:
+        self._clock.beat()
+        self._next(asyncio.get_running_loop())
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._clock.release()
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due_s = loop.time() + BEAT_MS / 1000
+        self._timer = loop.call_at(self._due_s, self._beat, loop)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._clock.beat()
+        late_ms = max(0.0, (loop.time() - self._due_s) * 1000)
+        self.lag_ms += WEIGHT * (min(late_ms, MOST_COUNTED_MS) - self.lag_ms)
+        self._late(late_ms)
+        self._next(loop)

@@ -14,9 +14,8 @@ import threading
 from collections.abc import Iterator
 from typing import cast
 
-from coordinator_api.groups import service_workers
-from coordinator_api.workers import fork_server
-from coordinator_api.workers.forked_workers import ForkedWorkers
+from coordinator_api.workers import worker_pool, worker_process
+from coordinator_api.workers.worker_pool import ForkedWorkers
 
 Server = tuple[subprocess.Popen[bytes], socket.socket]
 
@@ -57,7 +56,7 @@ def fork_a_server() -> None:
         try:
             ours.close()
             os.setsid()
-            fork_server.main(theirs.detach(), service_workers.MODULES)
+            worker_process.main(theirs.detach(), worker_pool.MODULES)
         finally:
             os._exit(0)
     theirs.close()

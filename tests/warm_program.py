@@ -20,13 +20,13 @@ from importlib.metadata import entry_points
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from coordinator_api.groups import service_workers
+from coordinator_api.workers import worker_pool
 from tests.forked_server import fork_a_server
 
 _IMPORTED = (
     __name__,
     "coordinator_api.http.server",
-    *service_workers.MODULES,
+    *worker_pool.MODULES,
     "coordinator_api.web.pages",
     "aiosqlite",
     "alembic.command",

@@ -1,21 +1,34 @@
-"""The metadata watch of one group: looks at the group's cluster now and then, and tells the group its topics.
+"""What the coordinator looks for on its own while a group is at rest: changed topics, and warm-ups that have caught up.
 
-Rules: only a stable group whose last rebalance looked at a cluster is watched, since a rebalance looks for itself and a
-group without members needs no rebalance. The watch looks every `cluster.metadata.max.age.ms`, and at least every five
-seconds while something is wrong: a rebalance failed, the cluster does not answer, or a topic is gone. A topic counts as
-gone when two looks in a row do not find it. A look that fails is tried again; it never ends the watch.
+`ClusterWatch`: only a stable group whose last rebalance looked at a cluster is watched, since a rebalance looks for
+itself and a group without members needs no rebalance. The watch looks every `cluster.metadata.max.age.ms`, and at
+least every five seconds while something is wrong: a rebalance failed, the cluster does not answer, or a topic is gone.
+A topic counts as gone when two looks in a row do not find it. A look that fails is tried again; it never ends the
+watch.
 Source: `Metadata.metadataExpireMs`, `ConsumerCoordinator.onJoinPrepare` for what it leads to.
+
+`WarmUpWatch`: it looks about once a second, and only while the group waits for its warm-ups (`group.promotion`). How
+far a warm-up has come is what its member's heartbeats report. The ends of the changelogs are those of the definition,
+or of the cluster that it names. A lag that is not known is not caught up, and a look that fails is tried again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 
-from coordinator_api.clusters.standing import ClusterStanding
+from assignor.clients.end_offsets import EndOffsets, end_offset_sums
+from assignor.clients.task_lags import compute_task_lags, is_caught_up
+from assignor.snapshot import RebalanceSnapshot
+from assignor.topology.group_topology import Subtopology
+from assignor.types import TaskId
+from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group.image import GroupImage
+from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.store.errors import StoreError
 from coordinator_api.telemetry import GroupTelemetry
 
 LONGEST_RETRY_MS = 5_000
@@ -105,3 +118,121 @@ class ClusterWatch:
 def _is_watched(image: GroupImage) -> bool:
     last = image.last_rebalance
     return image.state is GroupState.STABLE and last is not None and bool(last.basis.topics)
+
+
+LOOK_EVERY_S = 1.0
+
+OffsetSums = Callable[[], Mapping[str, Mapping[TaskId, int]]]
+"""By member: the offset sums that its last heartbeat reported."""
+
+TellGroup = Callable[[int], Awaitable[object]]
+"""Tells the group that all warm-ups of a generation have caught up. Raises StoreError."""
+
+
+class WarmUpWatch:
+    """The watch of one group. Call `follow` after every event."""
+
+    def __init__(
+        self, runner: RebalanceRunner, standing: ClusterStanding, offset_sums: OffsetSums, tell: TellGroup
+    ) -> None:
+        self._runner = runner
+        self._standing = standing
+        self._offset_sums = offset_sums
+        self._tell = tell
+        self._image = GroupImage()
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self, image: GroupImage) -> None:
+        """Watch, or stop watching, as the state of the group requires."""
+        self._image = image
+        if not awaits_warm_ups(image):
+            self.stop()
+        elif self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._watch())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        image = self._image
+        assert image.input_json is not None, "only declared groups have rebalances"
+        sums = self._offset_sums()
+        if not _all_report(image, sums):
+            return  # nothing is asked of the cluster before that
+        try:
+            snapshot = await self._runner.seen_now(image.revision, image.input_json)
+        except Exception as error:  # whatever a provider raises: the watch goes on
+            self._standing.failed(error)
+            return
+        caught_up = await asyncio.to_thread(all_caught_up, image, sums, snapshot)
+        if caught_up and image is self._image:
+            with suppress(StoreError):  # the next look tells the group again
+                await self._tell(image.generation_id)
+
+
+def all_caught_up(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]], definition: RebalanceSnapshot) -> bool:
+    """`sums`: as reported. `definition`: with the cluster as it looks now."""
+    changelogs = Changelogs(definition)
+    acceptable = definition.configs.acceptable_recovery_lag
+    return all(
+        is_caught_up(lag, acceptable)
+        for member in image.members.values()
+        if member.last_assignment.warm_ups
+        for lag, _ in changelogs.looked(member.last_assignment.warm_ups, sums.get(member.member_id, {})).values()
+    )
+
+
+def _all_report(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]]) -> bool:
+    return all(
+        task in sums.get(member_id, {})
+        for member_id, member in image.members.items()
+        for task in member.last_assignment.warm_ups
+    )
+
+
+class Changelogs:
+    """End-offset sums by the definition. A changelog that does not exist yet is empty, as it is for the leader."""
+
+    def __init__(self, definition: RebalanceSnapshot) -> None:
+        self._definition = definition
+        self._subtopologies: Mapping[int, Subtopology] = {each.id: each for each in definition.topology.subtopologies}
+        self._source_topics = frozenset(
+            store.source_topic_as_changelog
+            for each in definition.topology.subtopologies
+            for store in each.stores
+            if store.source_topic_as_changelog is not None
+        )
+        self._offsets = EndOffsets(definition.changelog_end_offsets, definition.committed_offsets, definition.failures)
+
+    def looked(
+        self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]
+    ) -> Mapping[TaskId, tuple[int, int | None]]:
+        """Of the stateful ones of `tasks`: records behind, LATEST_OFFSET for a running active, see `TaskLags`; and the
+        sum of the end offsets, None when it is not known.
+        """
+        topics = {
+            each: found for each in {task.subtopology for task in tasks} if (found := self._topics(each)) is not None
+        }
+        stateful = [task for task in tasks if task.subtopology in topics]
+        ends = end_offset_sums(stateful, topics, self._source_topics, self._offsets)
+        lags = compute_task_lags(offset_sums, ends.by_task)
+        known = {task: end if end >= 0 else None for task, end in ends.by_task.items()}
+        return {task: (lags.lag_for(task), known.get(task)) for task in stateful}
+
+    def _topics(self, subtopology_id: int) -> list[str] | None:
+        """The changelogs that exist; None for a subtopology without state."""
+        subtopology = self._subtopologies.get(subtopology_id)
+        stores = subtopology.stores if subtopology is not None else ()
+        topics = [store.changelog_topic or store.source_topic_as_changelog for store in stores]
+        logged = [topic for topic in dict.fromkeys(topics) if topic is not None]
+        if not logged:
+            return None
+        existing = self._definition.existing_internal_topics
+        return [topic for topic in logged if topic in existing or topic in self._source_topics]

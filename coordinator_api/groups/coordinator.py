@@ -7,8 +7,9 @@ import ipaddress
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Set
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Self
 
@@ -17,8 +18,8 @@ import structlog
 from assignor.errors import InputError
 from assignor.types import ProcessId
 from coordinator_api.background_tasks import BackgroundTasks
-from coordinator_api.clusters.clusters import Clusters
-from coordinator_api.clusters.providers import ClusterProviders
+from coordinator_api.clock import LONG_STALL_MS, AttentiveClock, LoopMonitor
+from coordinator_api.clusters import ClusterProviders, Clusters
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events
 from coordinator_api.group.events import Event
@@ -27,25 +28,17 @@ from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.states import GroupState
-from coordinator_api.groups.admission import Admission
+from coordinator_api.groups.admission import Admission, Overload, Quotas, TenantLimits
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.attentive_clock import AttentiveClock
-from coordinator_api.groups.connections import GroupsOfConnections
 from coordinator_api.groups.definitions import DocumentBounds
-from coordinator_api.groups.durable_group import replayed_log
-from coordinator_api.groups.group_environment import Backlog, GroupEnvironment
+from coordinator_api.groups.durable_group import Backlog, GroupEnvironment, replayed_log
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.keyed_locks import KeyedLocks
-from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
-from coordinator_api.groups.overload import Overload
-from coordinator_api.groups.quotas import Quotas, TenantLimits
-from coordinator_api.groups.readiness import StoreReadiness
+from coordinator_api.groups.held_requests import Watching
+from coordinator_api.groups.member_connections import GroupsOfConnections
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
-from coordinator_api.groups.recordings import Recordings
 from coordinator_api.groups.repairs import GroupRepair, nothing_lost, planned_repair, replayed
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
-from coordinator_api.groups.service_workers import ServiceWorkers
-from coordinator_api.groups.watching import Watching
+from coordinator_api.groups.store_access import Recordings, StoreReadiness
 from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.metrics import Metrics
@@ -57,6 +50,7 @@ from coordinator_api.store.repository import GroupLog, Recording, Repository
 from coordinator_api.store.stored_logs import StoredLog
 from coordinator_api.store.token_store import TokenStore
 from coordinator_api.telemetry import GroupTelemetry
+from coordinator_api.workers.worker_pool import ServiceWorkers
 
 DESCRIPTIONS_AT_ONE_TIME = 2
 
@@ -568,3 +562,33 @@ def _is_any_address(host: str) -> bool:
 
 def _random_process_id() -> ProcessId:
     return ProcessId.from_bytes(uuid.uuid4().bytes)
+
+
+@dataclass(slots=True)
+class _Used:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+class KeyedLocks:
+    """On one event loop."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, _Used] = {}
+
+    def held(self) -> Set[str]:
+        """The keys that somebody holds or waits for."""
+        return self._used.keys()
+
+    @asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        """Waits for those who came before, for this key only."""
+        used = self._used.setdefault(key, _Used())
+        used.users += 1
+        try:
+            async with used.lock:
+                yield
+        finally:
+            used.users -= 1
+            if not used.users:
+                del self._used[key]

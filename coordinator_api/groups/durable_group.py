@@ -14,23 +14,52 @@ are answered; where nothing is to be written, the lease is looked at instead. Th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from coordinator_api.clock import SteadyClock
 from coordinator_api.group.events import DeclareGroup, DeleteGroup, Event, Join, ReportRebalance
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
+from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.liveness import Session
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
-from coordinator_api.group.records import CoordinatorRecord, IllegalTransition
+from coordinator_api.group.records import CoordinatorRecord, HeldRebalanceEnded, IllegalTransition, RebalanceCompleted
 from coordinator_api.group.snapshot import snapshot_records
-from coordinator_api.groups.group_environment import GroupEnvironment
-from coordinator_api.groups.held_recordings import notes_of
+from coordinator_api.groups.admission import Quotas
+from coordinator_api.groups.member_connections import GroupsOfConnections
 from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.store.errors import NotOwner, StoreError
-from coordinator_api.store.repository import GroupLog, Recording
+from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository
 from coordinator_api.telemetry import GroupTelemetry
+
+
+@dataclass(slots=True)
+class Backlog:
+    """How many events of all groups wait for their commit."""
+
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEnvironment:
+    """`compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `metadata_max_age_ms`: how
+    often a group's cluster is looked at. `unreadable`: called when a group was to be read again and its log turned out
+    to be damaged, with the reason; the group takes nothing more then. `changed`: called after each commit of records.
+    """
+
+    repository: Repository
+    clock: SteadyClock
+    limits: GroupLimits
+    compaction_bytes: int
+    metadata_max_age_ms: int = 30_000
+    unreadable: Callable[[str, Exception], None] = lambda group_id, error: None
+    changed: Callable[[str], None] = lambda group_id: None
+    backlog: Backlog = field(default_factory=Backlog)
+    connections: GroupsOfConnections = field(default_factory=GroupsOfConnections)
+    quotas: Quotas = field(default_factory=Quotas)
+
 
 RecordingFor = Callable[[Response], Recording | None]
 """What to store beside an event's records, once the group's answer to it is known. Called in a thread."""
@@ -236,7 +265,7 @@ class DurableGroup:
                 await self._repository.delete(group_id, self._sequence, epoch=self._lease.epoch)
                 self.stored_bytes = 0
                 return
-            notes = notes_of(taken)
+            notes = _notes_of(taken)
             written = await self._repository.append(
                 group_id,
                 self._sequence,
@@ -274,3 +303,30 @@ async def replayed_log(stored: GroupLog, environment: GroupEnvironment) -> Group
     group = await asyncio.to_thread(replay_log, stored, environment)
     group.begin_sessions(environment.clock.now_ms())
     return group
+
+
+def _notes_of(records: Iterable[CoordinatorRecord]) -> tuple[RecordingNote, ...]:
+    """How the wait for approval of rebalances ended that are recorded already.
+
+    A rebalance is recorded as soon as it waits, with the outcome `held` and since when: it can be looked at then, and
+    it is still there after a crash. When its wait ends, the same transaction writes how, by whom, when and why. What is
+    carried out gets the outcome that it was computed with. What is computed again with all kept takes its place under
+    the same generation, and still says that the first one was discarded. One that another rebalance replaced stays
+    `held`.
+    """
+    ended: dict[int, HeldRebalanceEnded] = {}
+    outcomes: dict[int, str] = {}
+    for record in records:
+        if isinstance(record, HeldRebalanceEnded):
+            ended[record.generation_id] = record
+        elif isinstance(record, RebalanceCompleted):
+            outcomes[record.generation_id] = str(record.end.outcome)
+    return tuple(
+        RecordingNote(generation_id, outcomes.get(generation_id), _hold(record))
+        for generation_id, record in ended.items()
+    )
+
+
+def _hold(record: HeldRebalanceEnded) -> dict[str, object]:
+    decision = record.decision
+    return {"ended": str(record.end), "by": decision.by, "at_ms": decision.at_ms, "reason": decision.reason}

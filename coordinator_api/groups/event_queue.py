@@ -22,13 +22,11 @@ from dataclasses import dataclass, field
 
 from assignor.errors import InputError
 from coordinator_api.background_tasks import BackgroundTasks
-from coordinator_api.clock import SteadyClock
+from coordinator_api.clock import SteadyClock, sockets_heard
 from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
 from coordinator_api.group.outcome import Effect, Outcome, Response
 from coordinator_api.group.records import CoordinatorRecord, IllegalTransition
-from coordinator_api.groups.attentive_clock import sockets_heard
-from coordinator_api.groups.durable_group import DurableGroup, RecordingFor
-from coordinator_api.groups.group_environment import Backlog
+from coordinator_api.groups.durable_group import Backlog, DurableGroup, RecordingFor
 from coordinator_api.store.errors import DamagedLog, StoreError
 
 MOST_IN_A_BATCH = 1_000

@@ -22,7 +22,8 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from coordinator_api.background_tasks import BackgroundTasks
-from coordinator_api.clusters.standing import ClusterStanding
+from coordinator_api.clock import SteadyClock
+from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event, HeartbeatOrFetch
@@ -42,24 +43,20 @@ from coordinator_api.group.rebalancing import rebalance_to_run
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import subscription_info
-from coordinator_api.groups.cluster_watch import ClusterWatch
-from coordinator_api.groups.connections import HeldHeartbeats
+from coordinator_api.groups.cluster_watch import ClusterWatch, WarmUpWatch
 from coordinator_api.groups.definitions import Definition, read_input
-from coordinator_api.groups.durable_group import DurableGroup, RecordingFor
+from coordinator_api.groups.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.groups.event_queue import CommittedBatch, EventQueue
-from coordinator_api.groups.group_environment import GroupEnvironment
-from coordinator_api.groups.group_standing import GroupStanding
-from coordinator_api.groups.group_timer import GroupTimer
 from coordinator_api.groups.held_requests import HeldRequests
+from coordinator_api.groups.member_connections import HeldHeartbeats
 from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
-from coordinator_api.groups.warm_up_watch import WarmUpWatch
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import GroupMeasures
 from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording
-from coordinator_api.telemetry import GroupTelemetry
+from coordinator_api.telemetry import GroupStanding, GroupTelemetry
 
 RETRY_AFTER_STORE_ERROR_MS = 1_000
 
@@ -460,3 +457,49 @@ def _brings_news(record: CoordinatorRecord) -> bool:
 def _if_new(recording: Recording) -> RecordingFor:
     """The recording of a reported rebalance, unless the group knows that rebalance already."""
     return lambda response: recording if isinstance(response, RebalanceReported) and response.created else None
+
+
+class GroupTimer:
+    """`due` is called on the event loop, once for each time that was set and reached by `clock`, never earlier."""
+
+    def __init__(self, clock: SteadyClock, due: Callable[[], object]) -> None:
+        self._clock = clock
+        self._due = due
+        self._handle: asyncio.TimerHandle | None = None
+        self._at_ms = 0
+        self._stopped = False
+
+    @property
+    def is_set(self) -> bool:
+        return self._handle is not None
+
+    def set(self, at_ms: int | None) -> None:
+        """Be due at `at_ms`; None for never.
+
+        A time that was set before and comes earlier stays: an early tick is harmless and sets the next time.
+        """
+        if self._handle is not None:
+            if at_ms is not None and self._at_ms <= at_ms:
+                return
+            self._handle.cancel()
+            self._handle = None
+        if at_ms is not None and not self._stopped:
+            now_ms = self._clock.now_ms()
+            self._at_ms = max(at_ms, now_ms + 1)
+            self._wait(now_ms)
+
+    def stop(self) -> None:
+        """Never be due again."""
+        self._stopped = True
+        self.set(None)
+
+    def _wait(self, now_ms: int) -> None:
+        self._handle = asyncio.get_running_loop().call_later((self._at_ms - now_ms) / 1000, self._fire)
+
+    def _fire(self) -> None:
+        now_ms = self._clock.now_ms()
+        if now_ms < self._at_ms:  # the clock stood still for a while
+            self._wait(now_ms)
+            return
+        self._handle = None
+        self._due()

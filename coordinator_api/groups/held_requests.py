@@ -1,14 +1,19 @@
-"""Requests that are held until the group has news for them: a GET that waits for its assignment, and the heartbeat of a
-process.
+"""Callers that wait for news of a group: held requests of members, and the pages of people who watch it.
 
-A change is told in waves. Thousands of members that hear of a rebalance in one instant would rejoin in one instant, and
-their heartbeats would wait behind all those joins, or behind all the large assignments that they fetch. So a wave
-answers for at most `WAVE_MEMBERS` members, who fetch about `WAVE_BYTES` at most, and then the loop has a pause for what
-they send. When the pause itself ends late, the loop was busy, and the next pause is longer by as much: others get their
-half of the loop, and the waves are never faster than the joins that follow them. (Liveness could be answered by another
-process instead; then a join and a heartbeat could disagree about who is a member.)
+A held request is a GET that waits for its assignment, or the heartbeat of a process.
+
+A change is told in waves. Thousands of members that hear of a rebalance in one instant would rejoin in one instant,
+and their heartbeats would wait behind all those joins, or behind all the large assignments that they fetch. So a wave
+answers for at most `WAVE_MEMBERS` members, who fetch about `WAVE_BYTES` at most, and then the loop has a pause for
+what they send. When the pause itself ends late, the loop was busy, and the next pause is longer by as much: others get
+their half of the loop, and the waves are never faster than the joins that follow them. (Liveness could be answered by
+another process instead; then a join and a heartbeat could disagree about who is a member.)
 
 A held request costs a future. The waker asks the group on its behalf, and answers only when the answer has changed.
+
+A page is told that something was committed, and asks for what it shows. A commit calls `Watching.changed` once, which
+costs a look into a table while nobody watches. A watcher is told at most once for all that happened since it last
+asked, so nothing piles up however many commits there are.
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.group.events import RecheckAssignment, RecheckProcess
@@ -156,3 +162,89 @@ class HeldRequests:
                 answered += held.members
                 fetched += self._weigh(response)
         return answered
+
+
+_EVERY_GROUP = ""
+"""No group has this id."""
+
+
+class Watcher:
+    """One who looks. Made by `Watching.watch`."""
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+        self._changed: set[str] = set()
+        self._stopped = asyncio.Event()
+
+    @property
+    def released(self) -> bool:
+        """Whether the service stops, so that nobody waits any longer."""
+        return self._stopped.is_set()
+
+    async def pause(self, seconds: float) -> None:
+        """Returns after this time, or when all are released."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+        except TimeoutError:
+            pass
+
+    async def wait(self, at_most_s: float) -> frozenset[str]:
+        """The groups that have changed since the last call, as soon as there is one; after `at_most_s` seconds, or when
+        all are released, perhaps none.
+        """
+        if not self._woken.is_set():
+            try:
+                async with asyncio.timeout(at_most_s):
+                    await self._woken.wait()
+            except TimeoutError:
+                return frozenset()
+        changed = frozenset(self._changed)
+        self._changed.clear()
+        if not self.released:
+            self._woken.clear()
+        return changed
+
+    def tell(self, group_id: str) -> None:
+        self._changed.add(group_id)
+        self._woken.set()
+
+    def release(self) -> None:
+        self._stopped.set()
+        self._woken.set()
+
+
+class Watching:
+    """Of one service, on its event loop."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, set[Watcher]] = {}
+        self._released = False
+
+    @contextmanager
+    def watch(self, group_id: str | None = None) -> Iterator[Watcher]:
+        """`group_id`: None for every group."""
+        key = _EVERY_GROUP if group_id is None else group_id
+        watcher = Watcher()
+        self._watchers.setdefault(key, set()).add(watcher)
+        if self._released:
+            watcher.release()
+        try:
+            yield watcher
+        finally:
+            self._watchers[key].discard(watcher)
+            if not self._watchers[key]:
+                del self._watchers[key]
+
+    def changed(self, group_id: str) -> None:
+        """Something new was committed of the group."""
+        for key in (group_id, _EVERY_GROUP):
+            for watcher in self._watchers.get(key, ()):
+                watcher.tell(group_id)
+
+    def release(self) -> None:
+        """Nobody waits any longer: the service stops."""
+        self._released = True
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.release()

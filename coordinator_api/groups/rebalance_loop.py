@@ -15,19 +15,16 @@ from functools import partial
 
 from assignor.errors import AssignorFault
 from coordinator_api.background_tasks import BackgroundTasks
-from coordinator_api.clusters.clusters import ClusterOutOfReach
-from coordinator_api.clusters.standing import ClusterStanding
+from coordinator_api.clusters import ClusterOutOfReach, ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
-from coordinator_api.groups.durable_group import RecordingFor
-from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.durable_group import GroupEnvironment, RecordingFor
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.groups.rebalance_work import ComputedRebalance
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry
-from coordinator_api.workers.forked_workers import WorkersUnavailable
-from coordinator_api.workers.worker_pool import PoolClosed
+from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 
 HandBack = Callable[[AssignmentComputed | RebalanceFailed, RecordingFor | None], Awaitable[object]]
 """Gives the group the result of a rebalance, and what to store with it. Raises StoreError."""

@@ -17,8 +17,7 @@ from dataclasses import replace
 from assignor.snapshot import RebalanceSnapshot
 from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
-from coordinator_api.clusters.clusters import ClusterOutOfReach, Clusters
-from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
+from coordinator_api.clusters import ClusterOutOfReach, ClusterProviders, Clusters, ProviderAddress
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import Definition, read_input
@@ -31,8 +30,7 @@ from coordinator_api.groups.rebalance_work import (
     member_rows,
     topic_counts,
 )
-from coordinator_api.workers.forked_workers import WorkersUnavailable
-from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool
+from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
 
 LONGEST_LOOK_MS = 5_000
 """How long a look at the cluster may take on which nothing depends."""

@@ -22,14 +22,13 @@ from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
-from coordinator_api.clusters.providers import ProviderAddress
+from coordinator_api.clusters import ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import subscribed_version
 from coordinator_api.groups.allowed_assignors import allowed_here
 from coordinator_api.groups.definitions import Definition, check_size, read_input
-from coordinator_api.groups.held_recordings import waits_since
 from coordinator_api.recorded_documents import pack_document
 from coordinator_api.store.repository import HELD, Recording
 
@@ -103,7 +102,8 @@ class ComputedRebalance:
 
     def held_recording(self, since_ms: int, took_ms: int | None) -> Recording:
         """The same while it waits for approval. `since_ms`: since when."""
-        return self._recording({"outcome": HELD, "took_ms": took_ms, "hold": waits_since(since_ms)})
+        hold = {"since_ms": since_ms, "ended": None, "by": None, "at_ms": None, "reason": None}
+        return self._recording({"outcome": HELD, "took_ms": took_ms, "hold": hold})
 
     def _recording(self, more: Mapping[str, object]) -> Recording:
         summary = {**self.summary, **more}

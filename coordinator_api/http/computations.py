@@ -33,8 +33,13 @@ from assignor.task_assignors.placement_validation import validate_placement
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
 from coordinator_api.groups.allowed_assignors import allowed_here
-from coordinator_api.groups.definitions import DocumentBounds, check_size, check_subtopologies, partition_total
-from coordinator_api.groups.document_names import check_names
+from coordinator_api.groups.definitions import (
+    DocumentBounds,
+    check_names,
+    check_size,
+    check_subtopologies,
+    partition_total,
+)
 from coordinator_api.http.models.rebalances import AssignAnswer, RebalanceExplanation, SimulateAnswer
 from coordinator_api.recorded_documents import read_recorded
 

@@ -16,13 +16,11 @@ from typing import NamedTuple
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.types import Role, TaskId
-from coordinator_api.clusters.clusters import Clusters
-from coordinator_api.clusters.providers import ProviderAddress
-from coordinator_api.clusters.standing import ClusterStanding
+from coordinator_api.clusters import Clusters, ClusterStanding, ProviderAddress
 from coordinator_api.group.description import DescribedMember, GroupDescription
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState
-from coordinator_api.groups.changelogs import Changelogs
+from coordinator_api.groups.cluster_watch import Changelogs
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.notices import ToldNotice
 from coordinator_api.groups.rebalance_runner import LONGEST_LOOK_MS as LONGEST_LOOK_MS

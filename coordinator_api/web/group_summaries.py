@@ -21,7 +21,7 @@ from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.watching import Watcher
+from coordinator_api.groups.held_requests import Watcher
 from coordinator_api.http.group_document import group_line
 from coordinator_api.http.models.groups import GroupLine, GroupList, UnreadableGroupLine
 from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere

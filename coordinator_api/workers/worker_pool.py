@@ -1,23 +1,39 @@
 """Jobs for worker processes, one at a time each: `await pool.run(function, *arguments)`.
 
 Rules: jobs begin in the order in which they came. Cancelling the task that waits for a job kills its process at once,
-and a job that is not begun is just taken back. There are never more workers than the pool has places, however jobs end.
-A worker is replaced when it died, when it was killed, and when it has grown large: then its memory comes back. Errors
-of this project come back as themselves, with their fields.
+and a job that is not begun is just taken back. There are never more workers than the pool has places, however jobs
+end. A worker is replaced when it died, when it was killed, and when it has grown large: then its memory comes back.
+Errors of this project come back as themselves, with their fields.
+
+Workers start and end through the one fork server that all pools of this process share (`ForkedWorkers`). It starts
+with the first worker, and anew if it was killed. The two processes share nothing but sockets: a signal at the terminal
+reaches neither of them, and the end of this process ends them, however it came.
+
+A service has workers for rebalances, and others for what callers ask to be computed or read (`ServiceWorkers`), so
+that a caller's forecast never keeps a group waiting. All stand back for the serving process, and computations for
+rebalances.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
 import signal
-from collections.abc import Callable
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import structlog
+
 from assignor.errors import AssignorFault
-from coordinator_api.workers.forked_workers import ForkedWorkers, Worker
-from coordinator_api.workers.worker_process import LENGTH
+from coordinator_api.workers.worker_process import ANSWER, COMMAND, END, FORK, LENGTH
 
 Result = TypeVar("Result")
 
@@ -223,3 +239,165 @@ async def _exactly(loop: asyncio.AbstractEventLoop, worker: Worker, size: int) -
 
 def _unpickled(answer: bytearray) -> tuple[bool, Any, int]:
     return pickle.loads(answer)  # type: ignore[no-any-return]  # noqa: S301 (from a worker of this process)
+
+
+_START = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from coordinator_api.workers.worker_process import main; main({descriptor}, {preload!r})"
+)
+
+
+class WorkersUnavailable(AssignorFault):
+    """No worker process can be started. The message says why."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Worker:
+    """`connection`: this process's end, which does not block. `server`: the fork server that it comes from."""
+
+    process: int
+    connection: socket.socket
+    server: subprocess.Popen[bytes]
+
+
+class ForkedWorkers:
+    """Safe to use from several threads."""
+
+    def __init__(self, preload: Iterable[str] = ()) -> None:
+        """`preload`: modules that jobs will need; importing them once costs each worker nothing."""
+        self._preload = tuple(preload)
+        self._turn = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self, nice: int) -> Worker:
+        """A new worker. Raises WorkersUnavailable."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs, self._turn:
+                server, control = self._running()
+                process = self._ask(control, FORK, nice, [theirs.fileno()])
+            if process < 0:
+                raise WorkersUnavailable(f"a worker process cannot be started: {os.strerror(-process)}")
+        except BaseException:
+            ours.close()
+            raise
+        ours.setblocking(False)
+        return Worker(process, ours, server)
+
+    @staticmethod
+    def kill(worker: Worker) -> None:
+        """At once; never waits. Whoever talks to the worker finds its connection ended. `end` has to follow."""
+        if worker.server.poll() is None:
+            # nobody has waited for it yet, so that the number is still its own
+            with suppress(ProcessLookupError):
+                os.kill(worker.process, signal.SIGKILL)
+        with suppress(OSError):
+            worker.connection.shutdown(socket.SHUT_RDWR)  # ends it, too, should the fork server be gone
+
+    def end(self, worker: Worker) -> int | None:
+        """Wait for the end of a worker that was killed or died: its exit code, negative for a signal; None when nobody
+        knows.
+        """
+        with self._turn:
+            if worker.server is not self._server or self._control is None:
+                return None
+            try:
+                return self._ask(self._control, END, worker.process, [])
+            except WorkersUnavailable:
+                return None
+
+    def close(self) -> None:
+        """End the fork server; its workers have to be ended before."""
+        with self._turn:
+            self._stop()
+
+    def _ask(self, control: socket.socket, letter: bytes, number: int, passed: list[int]) -> int:
+        try:
+            socket.send_fds(control, [COMMAND.pack(letter, number)], passed)
+            answer = control.recv(ANSWER.size, socket.MSG_WAITALL)
+        except OSError:
+            answer = b""
+        if len(answer) != ANSWER.size:
+            self._stop()
+            raise WorkersUnavailable("the process that starts workers has ended")
+        code: int = ANSWER.unpack(answer)[0]
+        return code
+
+    def _running(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        if self._server is not None and self._server.poll() is not None:
+            self._stop()
+        if self._server is None or self._control is None:
+            self._server, self._control = self._start_server()
+        return self._server, self._control
+
+    def _start_server(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            start = _START.format(path=sys.path, descriptor=theirs.fileno(), preload=self._preload)
+            server = subprocess.Popen(  # noqa: S603 (this program)
+                [sys.executable, "-c", start],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C at the terminal is not for workers
+            )
+        return server, ours
+
+    def _stop(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
+
+MODULES = (
+    "coordinator_api.groups.rebalance_work",
+    "coordinator_api.groups.reported_rebalances",
+    "coordinator_api.http.computations",  # a name only: nothing here calls it
+    "coordinator_api.http.json_objects",
+    "coordinator_api.http.page_computations",
+    "coordinator_api.http.task_stories",
+)
+"""What workers need, imported before they are forked."""
+
+_forked = ForkedWorkers(MODULES)
+"""One for all services of this process; it starts with the first worker, and ends with the process."""
+
+_MOST_REBALANCES = 4
+_MORE_READERS = 2
+_NICE_REBALANCES, _NICE_COMPUTATIONS = 3, 10
+
+
+class ServiceWorkers:
+    """`rebalances` and `computations`. Belongs to one event loop."""
+
+    def __init__(self, max_computations: int) -> None:
+        """`max_computations`: how many are admitted at one time; large documents can be read beside them."""
+        self.rebalances = WorkerPool(min(_MOST_REBALANCES, os.cpu_count() or 1), _forked, nice=_NICE_REBALANCES)
+        self.computations = WorkerPool(max_computations + _MORE_READERS, _forked, nice=_NICE_COMPUTATIONS)
+        self._warming_up: asyncio.Task[None] | None = None
+
+    def warm_up(self) -> None:
+        """Have processes ready soon, so that the first rebalance need not wait for them."""
+        self._warming_up = asyncio.get_running_loop().create_task(self._warm_up())
+
+    def end_computations(self) -> None:
+        """Kill them, whatever they do: a stop does not wait for what can be asked again elsewhere."""
+        self.computations.begin_close()
+
+    async def close(self) -> None:
+        """Kill all, whatever they do."""
+        await self.rebalances.close()
+        await self.computations.close()
+
+    async def _warm_up(self) -> None:
+        try:
+            await self.rebalances.warm_up()
+            await self.computations.warm_up()
+        except PoolClosed:
+            return
+        except AssignorFault as fault:  # the next job will say so to its caller
+            structlog.get_logger("coordinator_api").error("workers_unavailable", error=str(fault))

@@ -31,7 +31,7 @@ import pytest
 from assignor.access.principals import Principal, Right
 from assignor.access.signed_tokens import Issuer, SignedTokens
 from assignor.access.tokens import TokenEntry, digest_of, format_entry
-from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
+from coordinator_api.clusters import ClusterProviders, ProviderAddress
 from coordinator_api.http.auth import Access
 from coordinator_api.settings import Settings
 from coordinator_api.settings_sources import load

@@ -17,14 +17,13 @@ from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
-from coordinator_api.clusters.clusters import Clusters
-from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
+from coordinator_api.clusters import ClusterProviders, Clusters, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition
-from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.durable_group import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics

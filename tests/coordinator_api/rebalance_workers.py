@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from coordinator_api.groups.service_workers import ServiceWorkers
-from coordinator_api.workers.worker_pool import WorkerPool
+from coordinator_api.workers.worker_pool import ServiceWorkers, WorkerPool
 
 
 @asynccontextmanager

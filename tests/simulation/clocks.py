@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_api.groups.attentive_clock import AttentiveClock
+from coordinator_api.clock import AttentiveClock
 from tests.simulation.timeline import Timeline
 
 EPOCH_MS = 1_700_000_000_000

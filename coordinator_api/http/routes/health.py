@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Response
 
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.readiness import SCRAPE_WITHIN_S
+from coordinator_api.groups.store_access import SCRAPE_WITHIN_S
 from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.models.service import Health, Readiness
 from coordinator_api.http.problems import Problem

@@ -13,7 +13,7 @@ import pytest
 
 from assignor.errors import InputError, NotBuiltYet
 from assignor.types import TopicPartition
-from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress, provider_address
+from coordinator_api.clusters import ClusterProviders, ProviderAddress, provider_address
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -6,14 +6,14 @@ import asyncio
 import socket
 import time
 
-from coordinator_api.groups.attentive_clock import (
+from coordinator_api.clock import (
     BEAT_MS,
     CATCH_UP,
     MOST_A_BEAT_MS,
     AttentiveClock,
+    LoopMonitor,
     sockets_heard,
 )
-from coordinator_api.groups.loop_monitor import LoopMonitor
 
 
 class WatchedClock:

@@ -24,9 +24,8 @@ from coordinator_api.group.states import GroupState, RebalanceReason, RejectionC
 from coordinator_api.groups import group_runtime
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition
-from coordinator_api.groups.durable_group import RecordingFor
+from coordinator_api.groups.durable_group import GroupEnvironment, RecordingFor
 from coordinator_api.groups.event_queue import EventQueue
-from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.lease.owned_groups import GroupLease

@@ -11,8 +11,8 @@ from coordinator_api.background_tasks import BackgroundTasks, Value
 from coordinator_api.group.events import Join, Leave, Tick
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
-from coordinator_api.groups.group_standing import HOUR_MS, MOST_REBALANCES_KNOWN, GroupStanding
 from coordinator_api.metrics import GroupMeasures, Metrics
+from coordinator_api.telemetry import HOUR_MS, MOST_REBALANCES_KNOWN, GroupStanding
 from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from coordinator_api.clock import SteadyClock
-from coordinator_api.groups.group_timer import GroupTimer
+from coordinator_api.groups.group_runtime import GroupTimer
 
 
 class HeldClock(SteadyClock):

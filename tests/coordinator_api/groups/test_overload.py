@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.groups.connections import GroupsOfConnections, HeldHeartbeats
-from coordinator_api.groups.keyed_locks import KeyedLocks
-from coordinator_api.groups.overload import MOST_EVENTS_WAITING, Kind, Overload
+from coordinator_api.groups.admission import MOST_EVENTS_WAITING, Kind, Overload
+from coordinator_api.groups.coordinator import KeyedLocks
+from coordinator_api.groups.member_connections import GroupsOfConnections, HeldHeartbeats
 
 KINDS: tuple[Kind, ...] = ("computation", "describe", "join")
 

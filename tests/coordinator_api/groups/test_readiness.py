@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator_api.groups.readiness import StoreReadiness
+from coordinator_api.groups.store_access import StoreReadiness
 from coordinator_api.store.errors import DatabaseReplaced, StoreError
 
 

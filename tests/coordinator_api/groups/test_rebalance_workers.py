@@ -19,7 +19,7 @@ from assignor.snapshot import Member
 from assignor.types import ProcessId
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import SteadyClock
-from coordinator_api.clusters.standing import ClusterStanding
+from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.image import unpacked_assignments
 from coordinator_api.group.liveness import GroupLimits
@@ -27,8 +27,7 @@ from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored,
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition
-from coordinator_api.groups.durable_group import RecordingFor
-from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.durable_group import GroupEnvironment, RecordingFor
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignor.recording import parse_rebalance_input
 from assignor.snapshot import RebalanceSnapshot
-from coordinator_api.clusters.providers import ProviderAddress
+from coordinator_api.clusters import ProviderAddress
 from coordinator_api.group.image import GroupImage, LastRebalance, RebalanceBasis, RebalanceEnd
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.groups.definitions import Definition

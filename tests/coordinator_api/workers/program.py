@@ -6,8 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from coordinator_api.workers.forked_workers import ForkedWorkers
-from coordinator_api.workers.worker_pool import WorkerPool
+from coordinator_api.workers.worker_pool import ForkedWorkers, WorkerPool
 from tests.coordinator_api.workers import jobs
 
 

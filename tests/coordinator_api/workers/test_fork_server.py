@@ -6,9 +6,9 @@ import socket
 import subprocess
 import sys
 
-from coordinator_api.workers.fork_server import COMMAND, END
+from coordinator_api.workers.worker_process import COMMAND, END
 
-_PROGRAM = "from coordinator_api.workers.fork_server import main; main({descriptor}, ())"
+_PROGRAM = "from coordinator_api.workers.worker_process import main; main({descriptor}, ())"
 _TIMEOUT_S = 60
 
 

@@ -20,8 +20,15 @@ import uvloop
 from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet, StreamsError, TopologyError
 from coordinator_api.errors import TooManyRequests, UnreadableBytes
 from coordinator_api.http.problems import Problem
-from coordinator_api.workers.forked_workers import ForkedWorkers, Worker
-from coordinator_api.workers.worker_pool import LARGE_BYTES, JobTookTooLong, PoolClosed, WorkerDied, WorkerPool
+from coordinator_api.workers.worker_pool import (
+    LARGE_BYTES,
+    ForkedWorkers,
+    JobTookTooLong,
+    PoolClosed,
+    Worker,
+    WorkerDied,
+    WorkerPool,
+)
 from coordinator_api.workers.worker_process import JobFailed
 from tests.coordinator_api.workers import jobs
 from tests.processes import children
