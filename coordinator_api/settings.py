@@ -62,291 +62,174 @@ def clusters_in(text: str) -> tuple[str, ...]:
     return tuple(clusters)
 
 
+Natural = Annotated[int, Field(ge=0, le=JAVA_INT_MAX)]
+Positive = Annotated[int, Field(ge=1, le=JAVA_INT_MAX)]
+Bytes = Annotated[int, Field(ge=1_024, le=JAVA_INT_MAX)]
+Text = Annotated[str, Field(min_length=1)]
+OptionalText = Annotated[str | None, Field(min_length=1)]
+Secret = Annotated[str | None, Field(min_length=1, repr=False)]
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
 class Settings(BaseSettings):
-    """Every setting of `assignor serve`. Times in milliseconds, sizes in bytes."""
+    """Every setting of `assignor serve`. Times in milliseconds, sizes in bytes.
 
-    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+    The string below a setting describes it in the documentation and in `assignor serve --help`.
+    """
 
-    database_url: str = Field(
-        "sqlite:///assignor.sqlite3",
-        min_length=1,
-        description="Where groups are kept: `sqlite:///file` or `postgresql://...`.",
-    )
-    host: str = Field(
-        "127.0.0.1", min_length=1, description="Address to listen on; one outside loopback needs a token."
-    )
-    port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 takes a free one and prints it.")
-    root_path: str = Field(
-        "",
-        description="Path below which a proxy shows this service, as `/assignor`, where the proxy does not tell it as "
-        "`X-Forwarded-Prefix`.",
-    )
-    forwarded_allow_ips: Annotated[tuple[str, ...], NoDecode] = Field(
-        ("127.0.0.1", "::1"),
-        description="Addresses and networks of proxies whose `X-Forwarded-Prefix`, `X-Forwarded-Host` and "
-        "`X-Forwarded-Proto` count, separated by commas; `*` for all.",
-    )
-    advertised_url: str | None = Field(
-        None,
-        min_length=1,
-        description="On PostgreSQL: where callers and other coordinators of the database reach this one, as "
-        "`https://coordinator-1:8080`. Without it, the address on which it listens.",
-    )
-    lease_timeout_ms: int = Field(
-        1_200,
-        ge=600,
-        le=JAVA_INT_MAX,
-        description="On PostgreSQL: within this time after a coordinator was killed, the others of the database take "
-        "its groups. All coordinators of a database need the same value.",
-    )
-    database_statement_timeout_ms: int = Field(
-        3_000,
-        ge=100,
-        le=JAVA_INT_MAX,
-        description="On PostgreSQL: how long a statement that reads or writes a group may take, and how long a "
-        "connection is waited for. A renewal of the lease may take a third of `lease.timeout.ms`.",
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
     )
 
-    group_initial_rebalance_delay_ms: int = Field(
-        3_000,
-        ge=0,
-        le=JAVA_INT_MAX,
-        description="How long the first rebalance of an empty group waits for more members.",
-    )
-    group_min_session_timeout_ms: int = Field(
-        500,
-        ge=1,
-        le=JAVA_INT_MAX,
-        description="Lowest session timeout a member may ask for (Kafka: 6000; here failover within a second counts).",
-    )
-    group_max_session_timeout_ms: int = Field(
-        1_800_000, ge=1, le=JAVA_INT_MAX, description="Highest session timeout a member may ask for."
-    )
-    group_max_size: int = Field(
-        10_000, ge=1, le=JAVA_INT_MAX, description="Most members of one group (Kafka: no limit); 429 above."
-    )
-    group_disconnect_grace_ms: int = Field(
-        100,
-        ge=0,
-        le=JAVA_INT_MAX,
-        description="How long a process whose connection broke has to come back before its members that asked for "
-        "`leave_on_disconnect` are removed.",
-    )
-    group_max_partitions: int = Field(
-        200_000,
-        ge=1,
-        le=JAVA_INT_MAX,
-        description="Most partitions of all topics, and most tasks, that one definition or recording may have; 422 "
-        "above.",
-    )
-    group_max_subtopologies: int = Field(
-        1_000,
-        ge=1,
-        le=JAVA_INT_MAX,
-        description="Most subtopologies that one definition or recording may have; 422 above.",
-    )
-    group_max_count: int = Field(1_000, ge=1, le=JAVA_INT_MAX, description="Most groups of this service; 429 above.")
+    database_url: Text = "sqlite:///assignor.sqlite3"
+    """Where groups are kept: `sqlite:///file` or `postgresql://...`."""
+    host: Text = "127.0.0.1"
+    """Address to listen on; one outside loopback needs a token."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    """Port to listen on; 0 takes a free one and prints it."""
+    root_path: str = ""
+    """Path below which a proxy shows this service, as `/assignor`, where the proxy does not tell it as
+    `X-Forwarded-Prefix`."""
+    forwarded_allow_ips: Names = ("127.0.0.1", "::1")
+    """Addresses and networks of proxies whose `X-Forwarded-Prefix`, `X-Forwarded-Host` and `X-Forwarded-Proto` count,
+    separated by commas; `*` for all."""
+    advertised_url: OptionalText = None
+    """On PostgreSQL: where callers and other coordinators of the database reach this one, as
+    `https://coordinator-1:8080`. Without it, the address on which it listens."""
+    lease_timeout_ms: Annotated[int, Field(ge=600, le=JAVA_INT_MAX)] = 1_200
+    """On PostgreSQL: within this time after a coordinator was killed, the others of the database take its groups. All
+    coordinators of a database need the same value."""
+    database_statement_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 3_000
+    """On PostgreSQL: how long a statement that reads or writes a group may take, and how long a connection is waited
+    for. A renewal of the lease may take a third of `lease.timeout.ms`."""
 
-    request_max_bytes: int = Field(
-        33_554_432, ge=1_024, le=JAVA_INT_MAX, description="Largest body of a request that sends a document; 413 above."
-    )
-    heartbeat_max_bytes: int = Field(
-        65_536, ge=1_024, le=JAVA_INT_MAX, description="Largest heartbeat of one member; 413 above."
-    )
-    process_heartbeat_max_bytes: int = Field(
-        1_048_576,
-        ge=1_024,
-        le=JAVA_INT_MAX,
-        description="Largest heartbeat of a process with all its members; 413 above.",
-    )
-    subscription_max_bytes: int = Field(
-        1_048_576, ge=1_024, le=JAVA_INT_MAX, description="Largest body of a POST of a subscription; 413 above."
-    )
-    request_timeout_ms: int = Field(
-        30_000,
-        ge=1,
-        le=JAVA_INT_MAX,
-        description="How long a request body may take to arrive; 408 above.",
-    )
-    longpoll_max_count: int = Field(
-        10_000,
-        ge=1,
-        le=JAVA_INT_MAX,
-        description="Most GETs that wait, and heartbeats that are held, at one time; above, a GET gets 429 and a "
-        "heartbeat its answer at once.",
-    )
-    longpoll_max_wait_ms: int = Field(
-        60_000,
-        ge=0,
-        le=JAVA_INT_MAX,
-        description="Longest wait of one GET or heartbeat; a larger `wait_ms` is cut down to it.",
-    )
-    page_events_max_count: int = Field(
-        1_000,
-        ge=0,
-        le=JAVA_INT_MAX,
-        description="Most web pages that are kept up to date at one time; above, a page says so and tries again.",
-    )
-    page_store_queries: Literal["off", "on"] = Field(
-        "off",
-        description="on: operators may ask a store by key on the page. The service then calls addresses of members.",
-    )
-    page_store_token_file: Path | None = Field(
-        None, description="File with the token that the service shows to instances when a store is asked on the page."
-    )
-    computation_max_count: int = Field(
-        4, ge=1, le=1_000, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."
-    )
-    tenant_max_groups: int = Field(
-        JAVA_INT_MAX,
-        ge=0,
-        le=JAVA_INT_MAX,
-        description="Most groups of one tenant, which is a prefix of group ids; 429 above.",
-    )
-    tenant_max_members: int = Field(
-        JAVA_INT_MAX, ge=0, le=JAVA_INT_MAX, description="Most members of one tenant's groups; 429 above."
-    )
-    tenant_max_bytes: int = Field(
-        JAVA_LONG_MAX,
-        ge=0,
-        le=JAVA_LONG_MAX,
-        description="What the logs and recorded rebalances of one tenant's groups may take in the store; above, "
-        "definitions, new members and reports get 429.",
-    )
-    tenant_max_computations: int = Field(
-        JAVA_INT_MAX,
-        ge=0,
-        le=JAVA_INT_MAX,
-        description="Most POST /v1/assign, /v1/simulate and explanations of one tenant at one time; 429 above.",
-    )
-    shutdown_timeout_ms: int = Field(
-        4_000,
-        ge=0,
-        le=JAVA_INT_MAX,
-        description="How long a stop lets requests in progress finish; one whose body is still on its way is refused "
-        "at once. The process ends a second later at the latest, even if the store does not answer.",
-    )
+    group_initial_rebalance_delay_ms: Natural = 3_000
+    """How long the first rebalance of an empty group waits for more members."""
+    group_min_session_timeout_ms: Positive = 500
+    """Lowest session timeout a member may ask for (Kafka: 6000; here failover within a second counts)."""
+    group_max_session_timeout_ms: Positive = 1_800_000
+    """Highest session timeout a member may ask for."""
+    group_max_size: Positive = 10_000
+    """Most members of one group (Kafka: no limit); 429 above."""
+    group_disconnect_grace_ms: Natural = 100
+    """How long a process whose connection broke has to come back before its members that asked for
+    `leave_on_disconnect` are removed."""
+    group_max_partitions: Positive = 200_000
+    """Most partitions of all topics, and most tasks, that one definition or recording may have; 422 above."""
+    group_max_subtopologies: Positive = 1_000
+    """Most subtopologies that one definition or recording may have; 422 above."""
+    group_max_count: Positive = 1_000
+    """Most groups of this service; 429 above."""
 
-    rebalances_retained_count: int = Field(
-        1_000,
-        ge=1,
-        le=JAVA_INT_MAX,
-        description="Recorded rebalances kept for each group; the oldest are deleted first.",
-    )
-    records_compaction_bytes: int = Field(
-        524_288,
-        ge=1_024,
-        le=JAVA_LONG_MAX,
-        description=(
-            "A group's log is rewritten as one snapshot once it has grown to this size, and to twice the size of its "
-            "last snapshot. Another coordinator that takes the group reads all of it first."
-        ),
-    )
-    sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = Field(
-        "FULL",
-        description="SQLite's durability: FULL survives power loss, NORMAL only a crash of the process.",
-    )
-    sqlite_busy_timeout_ms: int = Field(
-        5_000, ge=0, le=JAVA_INT_MAX, description="How long a write waits for another user of the file."
-    )
+    request_max_bytes: Bytes = 33_554_432
+    """Largest body of a request that sends a document; 413 above."""
+    heartbeat_max_bytes: Bytes = 65_536
+    """Largest heartbeat of one member; 413 above."""
+    process_heartbeat_max_bytes: Bytes = 1_048_576
+    """Largest heartbeat of a process with all its members; 413 above."""
+    subscription_max_bytes: Bytes = 1_048_576
+    """Largest body of a POST of a subscription; 413 above."""
+    request_timeout_ms: Positive = 30_000
+    """How long a request body may take to arrive; 408 above."""
+    longpoll_max_count: Positive = 10_000
+    """Most GETs that wait, and heartbeats that are held, at one time; above, a GET gets 429 and a heartbeat its answer
+    at once."""
+    longpoll_max_wait_ms: Natural = 60_000
+    """Longest wait of one GET or heartbeat; a larger `wait_ms` is cut down to it."""
+    page_events_max_count: Natural = 1_000
+    """Most web pages that are kept up to date at one time; above, a page says so and tries again."""
+    page_store_queries: Literal["off", "on"] = "off"
+    """on: operators may ask a store by key on the page. The service then calls addresses of members."""
+    page_store_token_file: Path | None = None
+    """File with the token that the service shows to instances when a store is asked on the page."""
+    computation_max_count: Annotated[int, Field(ge=1, le=1_000)] = 4
+    """Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."""
+    tenant_max_groups: Natural = JAVA_INT_MAX
+    """Most groups of one tenant, which is a prefix of group ids; 429 above."""
+    tenant_max_members: Natural = JAVA_INT_MAX
+    """Most members of one tenant's groups; 429 above."""
+    tenant_max_bytes: Annotated[int, Field(ge=0, le=JAVA_LONG_MAX)] = JAVA_LONG_MAX
+    """What the logs and recorded rebalances of one tenant's groups may take in the store; above, definitions, new
+    members and reports get 429."""
+    tenant_max_computations: Natural = JAVA_INT_MAX
+    """Most POST /v1/assign, /v1/simulate and explanations of one tenant at one time; 429 above."""
+    shutdown_timeout_ms: Natural = 4_000
+    """How long a stop lets requests in progress finish; one whose body is still on its way is refused at once. The
+    process ends a second later at the latest, even if the store does not answer."""
 
-    auth_token: str | None = Field(
-        None, min_length=1, repr=False, description="One bearer token, of an admin for all groups."
-    )
-    auth_token_file: Path | None = Field(None, description="File with one such token, read again when it has changed.")
-    auth_tokens: str | None = Field(
-        None,
-        min_length=1,
-        repr=False,
-        description="Tokens by their hashes, each with a name, a right and a prefix of group ids, as `assignor tokens "
-        "create --file` writes them: one a line, or in one line with semicolons between.",
-    )
-    auth_tokens_file: Path | None = Field(None, description="File with such lines, read again when it has changed.")
-    ssl_certfile: Path | None = Field(
-        None, description="PEM file with the service's certificate and its chain. With it the service speaks TLS only."
-    )
-    ssl_keyfile: Path | None = Field(
-        None, description="PEM file with the private key, unless that is in the file of ssl.certfile."
-    )
-    ssl_keyfile_password: str | None = Field(
-        None, min_length=1, repr=False, description="Password of an encrypted private key."
-    )
-    ssl_ca_certs: Path | None = Field(
-        None, description="PEM file with the authorities of the certificates that callers may show."
-    )
-    ssl_cert_reqs: Literal["none", "optional", "required"] = Field(
-        "none",
-        description="Whether callers are asked for a certificate. `required`: without one nobody connects. "
-        "`optional`: one that is shown has to be good.",
-    )
-    sasl_oauthbearer_jwks_endpoint_url: str | None = Field(
-        None,
-        min_length=1,
-        description="Where an OIDC issuer publishes its keys (http, https or file): tokens that it has signed are "
-        "taken, too. Takes `assignor[oidc]`.",
-    )
-    sasl_oauthbearer_expected_issuer: str | None = Field(
-        None, min_length=1, description="The issuer (`iss`) that such a token must name."
-    )
-    sasl_oauthbearer_expected_audience: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="The audience (`aud`) that such a token must name; several with commas between, one of them."
-    )
-    sasl_oauthbearer_sub_claim_name: str = Field("sub", min_length=1, description="The claim with the caller's name.")
-    sasl_oauthbearer_scope_claim_name: str = Field(
-        "scope", min_length=1, description="The claim with the right and the groups, as `assignor:member:payments-*`."
-    )
-    sasl_oauthbearer_clock_skew_seconds: int = Field(
-        30, ge=0, le=3_600, description="How far the issuer's clock may be from this machine's."
-    )
-    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = Field(
-        3_600_000,
-        ge=1_000,
-        le=JAVA_INT_MAX,
-        description="How often the issuer's keys are fetched again; within a minute when a token names an unknown one.",
-    )
-    task_assignor_classes: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="`module:Class` assignors that groups may name, separated by commas; others are refused."
-    )
-    task_assignor_timeout_ms: int = Field(
-        60_000,
-        ge=1,
-        le=JAVA_INT_MAX,
-        description="How long a rebalance with such an assignor may be computed; then it fails.",
-    )
-    cluster_bootstrap_servers: Annotated[tuple[str, ...], NoDecode] = Field(
-        (),
-        description="Clusters that groups may name in `cluster`: a Kafka's `broker-1:9092,broker-2:9092`, or "
-        "`embedded:/var/lib/streams`; others are refused. Several: a list in the file, or with commas between, and "
-        "`kafka:` before each Kafka.",
-    )
+    rebalances_retained_count: Positive = 1_000
+    """Recorded rebalances kept for each group; the oldest are deleted first."""
+    records_compaction_bytes: Annotated[int, Field(ge=1_024, le=JAVA_LONG_MAX)] = 524_288
+    """A group's log is rewritten as one snapshot once it has grown to this size, and to twice the size of its last
+    snapshot. Another coordinator that takes the group reads all of it first."""
+    sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = "FULL"
+    """SQLite's durability: FULL survives power loss, NORMAL only a crash of the process."""
+    sqlite_busy_timeout_ms: Natural = 5_000
+    """How long a write waits for another user of the file."""
 
-    cluster_metadata_max_age_ms: int = Field(
-        30_000,
-        ge=100,
-        le=JAVA_INT_MAX,
-        description="How often the coordinator checks a group's cluster for changed topics; at least every 5 s while "
-        "something is missing (Kafka's metadata.max.age.ms: 300000).",
-    )
-    cluster_request_timeout_ms: int = Field(
-        30_000,
-        ge=100,
-        le=JAVA_INT_MAX,
-        description="How long one look at a cluster may take; then it counts as out of reach.",
-    )
+    auth_token: Secret = None
+    """One bearer token, of an admin for all groups."""
+    auth_token_file: Path | None = None
+    """File with one such token, read again when it has changed."""
+    auth_tokens: Secret = None
+    """Tokens by their hashes, each with a name, a right and a prefix of group ids, as `assignor tokens create --file`
+    writes them: one a line, or in one line with semicolons between."""
+    auth_tokens_file: Path | None = None
+    """File with such lines, read again when it has changed."""
+    ssl_certfile: Path | None = None
+    """PEM file with the service's certificate and its chain. With it the service speaks TLS only."""
+    ssl_keyfile: Path | None = None
+    """PEM file with the private key, unless that is in the file of ssl.certfile."""
+    ssl_keyfile_password: Secret = None
+    """Password of an encrypted private key."""
+    ssl_ca_certs: Path | None = None
+    """PEM file with the authorities of the certificates that callers may show."""
+    ssl_cert_reqs: Literal["none", "optional", "required"] = "none"
+    """Whether callers are asked for a certificate. `required`: without one nobody connects. `optional`: one that is
+    shown has to be good."""
+    sasl_oauthbearer_jwks_endpoint_url: OptionalText = None
+    """Where an OIDC issuer publishes its keys (http, https or file): tokens that it has signed are taken, too. Takes
+    `assignor[oidc]`."""
+    sasl_oauthbearer_expected_issuer: OptionalText = None
+    """The issuer (`iss`) that such a token must name."""
+    sasl_oauthbearer_expected_audience: Names = ()
+    """The audience (`aud`) that such a token must name; several with commas between, one of them."""
+    sasl_oauthbearer_sub_claim_name: Text = "sub"
+    """The claim with the caller's name."""
+    sasl_oauthbearer_scope_claim_name: Text = "scope"
+    """The claim with the right and the groups, as `assignor:member:payments-*`."""
+    sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3_600)] = 30
+    """How far the issuer's clock may be from this machine's."""
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[int, Field(ge=1_000, le=JAVA_INT_MAX)] = 3_600_000
+    """How often the issuer's keys are fetched again; within a minute when a token names an unknown one."""
+    task_assignor_classes: Names = ()
+    """`module:Class` assignors that groups may name, separated by commas; others are refused."""
+    task_assignor_timeout_ms: Positive = 60_000
+    """How long a rebalance with such an assignor may be computed; then it fails."""
+    cluster_bootstrap_servers: Names = ()
+    """Clusters that groups may name in `cluster`: a Kafka's `broker-1:9092,broker-2:9092`, or
+    `embedded:/var/lib/streams`; others are refused. Several: a list in the file, or with commas between, and `kafka:`
+    before each Kafka."""
 
-    metrics_group_max_count: int = Field(
-        0,
-        ge=0,
-        le=10_000,
-        description="How many groups have their own lines in GET /metrics, the first by id. 0: no label names a group.",
-    )
-    audit_log_file: Path | None = Field(
-        None,
-        description="File that gets a line for each call that changes something, or was refused to; without it they go "
-        "to the service's log.",
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What goes to the log.")
-    log_format: Literal["json", "console"] = Field("console", description="One JSON object a line, or text to read.")
+    cluster_metadata_max_age_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 30_000
+    """How often the coordinator checks a group's cluster for changed topics; at least every 5 s while something is
+    missing (Kafka's metadata.max.age.ms: 300000)."""
+    cluster_request_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 30_000
+    """How long one look at a cluster may take; then it counts as out of reach."""
+
+    metrics_group_max_count: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """How many groups have their own lines in GET /metrics, the first by id. 0: no label names a group."""
+    audit_log_file: Path | None = None
+    """File that gets a line for each call that changes something, or was refused to; without it they go to the
+    service's log."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What goes to the log."""
+    log_format: Literal["json", "console"] = "console"
+    """One JSON object a line, or text to read."""
 
     @field_validator("cluster_bootstrap_servers", mode="before")
     @classmethod
@@ -478,7 +361,7 @@ def setting_rows() -> list[SettingRow]:
                 None if is_secret(field_name) else flag(field_name),
                 environment_name(field_name),
                 "none" if default in (None, "") else str(default),
-                field.description or "",
+                " ".join((field.description or "").split()),
             )
         )
     return rows
