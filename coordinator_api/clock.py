@@ -30,6 +30,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import structlog
+
 ReadNs = Callable[[], int]
 """One of the machine's clocks, in nanoseconds."""
 
@@ -120,32 +122,36 @@ WEIGHT = 0.3
 
 
 class LoopMonitor:
-    """Beats on the running loop from `start` to `stop`. `late`: told how late each beat was, in milliseconds."""
+    """Beats on the running loop from `start` to `stop`. `late`: called with the lateness of each beat, in seconds.
+    `lag_ms`: how late the loop was lately.
+    """
 
     def __init__(self, clock: AttentiveClock, late: Callable[[float], None]) -> None:
-        self._clock = clock
+        self.clock = clock
+        self.lag_ms = 0.0
         self._late = late
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
-        self.lag_ms = 0.0
 
     def start(self) -> None:
-        self._clock.beat()
+        self.clock.beat()
         self._next(asyncio.get_running_loop())
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._clock.release()
+            self.clock.release()
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
         self._due_s = loop.time() + BEAT_MS / 1000
         self._timer = loop.call_at(self._due_s, self._beat, loop)
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._clock.beat()
+        self.clock.beat()
         late_ms = max(0.0, (loop.time() - self._due_s) * 1000)
         self.lag_ms += WEIGHT * (min(late_ms, MOST_COUNTED_MS) - self.lag_ms)
-        self._late(late_ms)
+        self._late(late_ms / 1000)
+        if late_ms >= LONG_STALL_MS:
+            structlog.get_logger("coordinator_api").warning("service_stood_still", late_ms=round(late_ms))
         self._next(loop)

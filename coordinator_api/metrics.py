@@ -136,25 +136,22 @@ class GroupMeasures(NamedTuple):
     rebalances_per_hour: int
 
 
-Census = Callable[[], tuple[Mapping[str, int], int]]
-"""Returns the number of groups by state, and the number of members of all groups."""
+class ServiceMeasures(NamedTuple):
+    """The service at one moment. `groups`: in order of their ids."""
+
+    groups: Sequence[GroupMeasures]
+    groups_by_state: Mapping[str, int]
+    long_polls: int
+    event_backlog: int
+    clock_behind_s: float
+    unreadable_groups: int
+    owned_groups: int
 
 
 class Metrics:
-    """Counters and histograms that the service feeds, and gauges that ask its groups when they are read."""
+    """Counters and histograms that the service feeds."""
 
-    def __init__(
-        self,
-        census: Census,
-        long_polls: Callable[[], int],
-        event_backlog: Callable[[], int] = lambda: 0,
-        clock_behind_ms: Callable[[], int] = lambda: 0,
-        measures: Callable[[], Sequence[GroupMeasures]] = lambda: (),
-        named_groups: int = 0,
-        unreadable: Callable[[], int] = lambda: 0,
-        owned_groups: Callable[[], int] = lambda: 0,
-    ) -> None:
-        """`measures`: of every group, in order of their ids. `named_groups`: how many of them have their own lines."""
+    def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.rebalances = self._counter("assignor_rebalance_total")
         self.rebalance_outcomes = self._counter("assignor_rebalance_outcome_total")
@@ -171,23 +168,16 @@ class Metrics:
         self.commit_latency = self._histogram("assignor_commit_latency_seconds")
         self.loop_lag = self._histogram("assignor_loop_lag_seconds")
         self.shed_requests = self._counter("assignor_shed_requests_total")
-        self._gauge("assignor_long_polls", long_polls)
-        self._gauge("assignor_event_backlog", event_backlog)
         self.takeovers = self._counter("assignor_takeover_total")
         self.hand_overs = self._counter("assignor_hand_over_total")
         self.refused_late_answers = self._counter("assignor_late_answers_refused_total")
-        self.lease_valid = Gauge("assignor_lease_valid", _description("assignor_lease_valid"), registry=self.registry)
+        self.lease_valid = self._gauge("assignor_lease_valid")
         self.lease_valid.set(1)
-        self._gauge("assignor_unreadable_groups", unreadable)
-        self._gauge("assignor_owned_groups", owned_groups)
-        self._gauge("assignor_clock_behind_seconds", lambda: clock_behind_ms() / 1000)
-        self.connections = Gauge("assignor_connections", _description("assignor_connections"), registry=self.registry)
+        self.connections = self._gauge("assignor_connections")
         self.lost_audit_lines = self._counter("assignor_audit_lost_total")
         self.requests = self._counter("assignor_http_requests_total")
         self.request_duration = self._histogram("assignor_http_request_duration_seconds")
-        self.store_ready = Gauge("assignor_store_ready", _description("assignor_store_ready"), registry=self.registry)
-        self.registry.register(_GroupCensus(census))
-        self.registry.register(_GroupStandings(measures, named_groups))
+        self.store_ready = self._gauge("assignor_store_ready")
 
     def exposition(self) -> bytes:
         """Prometheus' text format."""
@@ -197,54 +187,45 @@ class Metrics:
         metric = _BY_NAME[name]
         return Counter(name, metric.description, metric.labels, registry=self.registry)
 
-    def _gauge(self, name: str, value: Callable[[], float]) -> None:
-        gauge = Gauge(name, _description(name), registry=self.registry)
-        gauge.set_function(value)
+    def _gauge(self, name: str) -> Gauge:
+        return Gauge(name, _BY_NAME[name].description, registry=self.registry)
 
     def _histogram(self, name: str) -> Histogram:
         metric = _BY_NAME[name]
         return Histogram(name, metric.description, metric.labels, registry=self.registry, buckets=_SECONDS)
 
 
-class _GroupCensus(Collector):
-    def __init__(self, census: Census) -> None:
-        self._census = census
+class MeasuredService(Collector):
+    """Gauges that are asked of the service when they are read, of all groups together and of the first ones by name.
 
-    def collect(self) -> Iterable[Metric]:
-        by_state, members = self._census()
-        groups = GaugeMetricFamily("assignor_groups", _description("assignor_groups"), labels=("state",))
-        for state, count in by_state.items():
-            groups.add_metric((state,), count)
-        return groups, GaugeMetricFamily("assignor_members", _description("assignor_members"), value=members)
+    `named_groups`: how many groups have their own lines.
+    """
 
-
-class _GroupStandings(Collector):
-    """Of all groups together, and of the first ones by name."""
-
-    def __init__(self, measures: Callable[[], Sequence[GroupMeasures]], named: int) -> None:
+    def __init__(self, measures: Callable[[], ServiceMeasures], named_groups: int) -> None:
         self._measures = measures
-        self._named = named
+        self._named_groups = named_groups
 
     def collect(self) -> Iterable[Metric]:
-        groups = self._measures()
-        due = [each.probing_in_s for each in groups if each.probing_in_s is not None]
-        yield _family("assignor_tasks_without_owner", [sum(each.tasks_without_owner for each in groups)])
-        yield _family(
-            "assignor_longest_without_owner_seconds", [max((each.without_owner_s for each in groups), default=0)]
-        )
-        yield _family("assignor_longest_held_seconds", [max((each.held_s for each in groups), default=0)])
-        yield _family(
-            "assignor_rebalance_rate_per_hour", [max((each.rebalances_per_hour for each in groups), default=0)]
-        )
-        yield _family("assignor_warm_ups", [sum(each.warm_ups for each in groups)])
-        yield _family("assignor_next_probing_rebalance_seconds", [min(due)] if due else [])
+        measures = self._measures()
+        groups = measures.groups
+        yield _family("assignor_long_polls", measures.long_polls)
+        yield _family("assignor_event_backlog", measures.event_backlog)
+        yield _family("assignor_clock_behind_seconds", measures.clock_behind_s)
+        yield _family("assignor_unreadable_groups", measures.unreadable_groups)
+        yield _family("assignor_owned_groups", measures.owned_groups)
+        yield _labeled("assignor_groups", measures.groups_by_state.items())
+        yield _family("assignor_members", sum(each.members for each in groups))
+        yield _family("assignor_tasks_without_owner", sum(each.tasks_without_owner for each in groups))
+        without_owner_s = max((each.without_owner_s for each in groups), default=0)
+        yield _family("assignor_longest_without_owner_seconds", without_owner_s)
+        yield _family("assignor_longest_held_seconds", max((each.held_s for each in groups), default=0))
+        rebalances = max((each.rebalances_per_hour for each in groups), default=0)
+        yield _family("assignor_rebalance_rate_per_hour", rebalances)
+        yield _family("assignor_warm_ups", sum(each.warm_ups for each in groups))
+        due = (each.probing_in_s for each in groups if each.probing_in_s is not None)
+        yield _family("assignor_next_probing_rebalance_seconds", min(due, default=None))
         for name, value in _OF_ONE_GROUP.items():
-            family = GaugeMetricFamily(name, _description(name), labels=("group",))
-            for each in groups[: self._named]:
-                measured = value(each)
-                if measured is not None:
-                    family.add_metric((each.group_id,), measured)
-            yield family
+            yield _labeled(name, [(each.group_id, value(each)) for each in groups[: self._named_groups]])
 
 
 _OF_ONE_GROUP: Mapping[str, Callable[[GroupMeasures], float | None]] = {
@@ -258,12 +239,17 @@ _OF_ONE_GROUP: Mapping[str, Callable[[GroupMeasures], float | None]] = {
 }
 
 
-def _family(name: str, values: Sequence[float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, _description(name))
-    for value in values:
+def _family(name: str, value: float | None) -> GaugeMetricFamily:
+    """None for a gauge that is left out."""
+    family = GaugeMetricFamily(name, _BY_NAME[name].description)
+    if value is not None:
         family.add_metric((), value)
     return family
 
 
-def _description(name: str) -> str:
-    return _BY_NAME[name].description
+def _labeled(name: str, values: Iterable[tuple[str, float | None]]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, _BY_NAME[name].description, labels=_BY_NAME[name].labels)
+    for label, value in values:
+        if value is not None:
+            family.add_metric((label,), value)
+    return family

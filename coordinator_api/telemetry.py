@@ -13,19 +13,15 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
 from assignor.errors import AssignorFault
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
-    HeartbeatAnswered,
     JoinAnswered,
     Left,
-    ProcessHeartbeatAnswered,
     Response,
 )
 from coordinator_api.group.ownerless_tasks import OwnerlessTasks, takes_long
@@ -64,6 +60,9 @@ class GroupTelemetry:
         self._metrics = metrics
         self._logger = structlog.get_logger(_LOGGER).bind(group=group_id)
         self._preparing_since: float | None = None
+        self.commit_latency = metrics.commit_latency.time
+        self.assignment_latency = metrics.assignment_latency.time
+        self.count_heartbeat = metrics.heartbeats.inc
 
     def committed(self, records: Sequence[CoordinatorRecord], image: GroupImage) -> None:
         """The records are committed and applied; `image` is the state they led to."""
@@ -157,32 +156,16 @@ class GroupTelemetry:
         """Since the present rebalance began; None when this process has not seen that."""
         return None if self._preparing_since is None else round((time.perf_counter() - self._preparing_since) * 1000)
 
-    def without_owner(self, seconds: float) -> None:
-        """So much time has passed for tasks without an owner."""
-        self._metrics.time_without_owner.inc(seconds)
-
     def answered(self, responses: Iterable[Response]) -> None:
-        """Members or operators get these answers."""
+        """Members or operators get these answers to committed events."""
         for response in responses:
             match response:
-                case HeartbeatAnswered() | ProcessHeartbeatAnswered():
-                    self._metrics.heartbeats.inc()
                 case JoinAnswered():
                     self._metrics.joins.inc()
                 case Left():
                     self._metrics.leaves.inc()
                 case _:
                     pass
-
-    @contextmanager
-    def commit_latency(self) -> Iterator[None]:
-        with self._metrics.commit_latency.time():
-            yield
-
-    @contextmanager
-    def assignment_latency(self) -> Iterator[None]:
-        with self._metrics.assignment_latency.time():
-            yield
 
     def reloaded(self, sequence: int) -> None:
         self._logger.warning("group_reloaded", sequence=sequence)
@@ -233,8 +216,7 @@ MOST_REBALANCES_KNOWN = 1_000
 class GroupStanding:
     """`passed`: told the seconds that tasks have been without an owner, of all of them together, as they pass."""
 
-    def __init__(self, image: GroupImage, now_ms: int, tasks: BackgroundTasks, passed: Callable[[float], None]) -> None:
-        self._tasks = tasks
+    def __init__(self, image: GroupImage, now_ms: int, passed: Callable[[float], None]) -> None:
         self._passed = passed
         self._owners = OwnerlessTasks(image, now_ms)
         self._warm_ups = _warm_ups(image)
@@ -283,7 +265,7 @@ class GroupStanding:
             if isinstance(what, GroupImage):
                 self._owners.read_again(what, at_ms)
             elif takes_long(what):
-                self._thread = self._tasks.start(self._take_in_thread(what, at_ms))
+                self._thread = asyncio.create_task(self._take_in_thread(what, at_ms))
             else:
                 self._owners.take(what, at_ms)
 

@@ -26,7 +26,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from prometheus_client import Counter
+
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from coordinator_api.clock import LoopMonitor
 from coordinator_api.errors import TooManyGroups, TooManyRequests
 
 
@@ -65,27 +68,34 @@ MOST_EVENTS_WAITING = 10_000
 """From so many events that wait for their commit on, joins are refused."""
 
 
-class Overload:
-    """`lag_ms`: of the event loop, lately. `waiting`: events of all groups. `shed`: told of each refusal."""
+@dataclass(slots=True)
+class Backlog:
+    """How many events of all groups wait for their commit."""
 
-    def __init__(self, lag_ms: Callable[[], float], waiting: Callable[[], int], shed: Callable[[Kind], None]) -> None:
-        self._lag_ms = lag_ms
-        self._waiting = waiting
+    events: int = 0
+
+
+class Overload:
+    """`shed`: counts the refusals, by kind."""
+
+    def __init__(self, monitor: LoopMonitor, backlog: Backlog, shed: Counter) -> None:
+        self._monitor = monitor
+        self._backlog = backlog
         self._shed = shed
 
     def admit(self, kind: Kind) -> None:
         """Raises TooManyRequests when a request of this kind has to wait for better times."""
-        lag_ms = self._lag_ms()
+        lag_ms = self._monitor.lag_ms
         if lag_ms >= MOST_LAG_MS[kind]:
-            self._shed(kind)
+            self._shed.labels(kind).inc()
             raise TooManyRequests(
                 f"the service is overloaded: it is {lag_ms:.0f} ms behind, and refuses each {kind} from "
                 f"{MOST_LAG_MS[kind]:.0f} ms on; try again later",
                 retry_after_s=max(1, round(2 * lag_ms / 1000)),
             )
-        if kind == "join" and self._waiting() >= MOST_EVENTS_WAITING:
-            self._shed(kind)
-            raise TooManyRequests(f"the service is overloaded: {self._waiting()} events wait; try again later")
+        if kind == "join" and self._backlog.events >= MOST_EVENTS_WAITING:
+            self._shed.labels(kind).inc()
+            raise TooManyRequests(f"the service is overloaded: {self._backlog.events} events wait; try again later")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +126,12 @@ class Quotas:
     A `tenant` is a prefix; empty for who sees all groups.
     """
 
-    def __init__(self, limits: TenantLimits | None = None) -> None:
-        self.limits = limits or TenantLimits()
-        self.is_tenant: Callable[[str], bool] = lambda prefix: False
-        """Whether there are tokens for exactly this prefix."""
+    def __init__(
+        self, limits: TenantLimits = TenantLimits(), is_tenant: Callable[[str], bool] = lambda prefix: False
+    ) -> None:
+        """`is_tenant`: whether there are tokens for exactly this prefix."""
+        self.limits = limits
+        self._is_tenant = is_tenant
         self._groups: dict[str, _Use] = {}
         self._elsewhere: frozenset[str] = frozenset()
         self._tenants: dict[str, _Tenant] = {}
@@ -215,7 +227,7 @@ class Quotas:
         if not tenant:
             return []
         outer = (tenant[:length] for length in range(len(tenant) - 1, 0, -1))
-        return [tenant, *(prefix for prefix in outer if self.is_tenant(prefix))]
+        return [tenant, *(prefix for prefix in outer if self._is_tenant(prefix))]
 
     def _of(self, tenant: str) -> _Tenant:
         """Counted when it is asked for the first time, and kept up to date from then on."""

@@ -15,6 +15,7 @@ or of the cluster that it names. A lag that is not known is not caught up, and a
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -24,43 +25,29 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology
 from assignor.types import TaskId
 from coordinator_api.clusters import ClusterStanding
+from coordinator_api.group.events import Event, TopicsSeen, WarmUpsCaughtUp
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
+from coordinator_api.groups.durable_group import DurableGroup
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.store.errors import StoreError
 from coordinator_api.telemetry import GroupTelemetry
 
 LONGEST_RETRY_MS = 5_000
 
-TellTopics = Callable[[Mapping[str, int]], Awaitable[object]]
-"""Hands the topics to the group. Raises StoreError when what follows from them could not be committed."""
+LOOK_AT_WARM_UPS_EVERY_S = 1.0
+
+HandIn = Callable[[Event], Awaitable[object]]
+"""Hands an event to the group. Raises StoreError when what follows from it could not be committed."""
 
 
-class ClusterWatch:
-    """The watch of one group. Call `follow` after every event."""
+class GroupWatch(ABC):
+    """Looks again and again while the state of the group requires it. Call `follow` after every event."""
 
-    def __init__(
-        self,
-        runner: RebalanceRunner,
-        standing: ClusterStanding,
-        telemetry: GroupTelemetry,
-        max_age_ms: int,
-        tell: TellTopics,
-    ) -> None:
-        self._runner = runner
-        self._standing = standing
-        self._telemetry = telemetry
-        self._max_age_ms = max_age_ms
-        self._tell = tell
+    def __init__(self) -> None:
         self._image = GroupImage()
-        self._missed: frozenset[str] = frozenset()
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def retry_ms(self) -> int:
-        """How long to wait for the next look while something is wrong."""
-        return min(self._max_age_ms, LONGEST_RETRY_MS)
 
     @property
     def is_looking(self) -> bool:
@@ -69,11 +56,10 @@ class ClusterWatch:
     def follow(self, image: GroupImage) -> None:
         """Watch, or stop watching, as the state of the group requires."""
         self._image = image
-        if not _is_watched(image):
+        if not self._is_needed(image):
             self.stop()
         elif self._task is None:
-            self._missed = frozenset()
-            self._task = asyncio.get_running_loop().create_task(self._watch())
+            self._task = asyncio.create_task(self._watch())
 
     def stop(self) -> None:
         if self._task is not None:
@@ -82,14 +68,58 @@ class ClusterWatch:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(self._delay_ms() / 1000)
+            await asyncio.sleep(self._delay_s())
             await self._look()
 
-    def _delay_ms(self) -> int:
+    @abstractmethod
+    def _is_needed(self, image: GroupImage) -> bool: ...
+
+    @abstractmethod
+    def _delay_s(self) -> float:
+        """Until the next look."""
+
+    @abstractmethod
+    async def _look(self) -> None:
+        """Raises nothing."""
+
+
+class ClusterWatch(GroupWatch):
+    """Looks for changed topics."""
+
+    def __init__(
+        self,
+        runner: RebalanceRunner,
+        standing: ClusterStanding,
+        telemetry: GroupTelemetry,
+        max_age_ms: int,
+        hand_in: HandIn,
+    ) -> None:
+        super().__init__()
+        self._runner = runner
+        self._standing = standing
+        self._telemetry = telemetry
+        self._max_age_ms = max_age_ms
+        self._hand_in = hand_in
+        self._missed: frozenset[str] = frozenset()
+
+    @property
+    def retry_ms(self) -> int:
+        """How long to wait for the next look while something is wrong."""
+        return min(self._max_age_ms, LONGEST_RETRY_MS)
+
+    def stop(self) -> None:
+        super().stop()
+        self._missed = frozenset()
+
+    def _is_needed(self, image: GroupImage) -> bool:
+        last = image.last_rebalance
+        return image.state is GroupState.STABLE and last is not None and bool(last.basis.topics)
+
+    def _delay_s(self) -> float:
         last = self._image.last_rebalance
         failed = last is not None and last.end.outcome is RebalanceOutcome.ERROR
         wrong = failed or self._missed or self._standing.error is not None
-        return self.retry_ms if wrong else self._max_age_ms
+        return (self.retry_ms if wrong else self._max_age_ms) / 1000
 
     async def _look(self) -> None:
         image = self._image
@@ -103,7 +133,7 @@ class ClusterWatch:
         if image is not self._image:
             return
         try:
-            await self._tell(self._without_single_misses(image, topics))
+            await self._hand_in(TopicsSeen(self._without_single_misses(image, topics)))
         except Exception as error:  # the store did not answer: the next look tells the group again
             self._telemetry.topics_not_told(error)
 
@@ -115,55 +145,28 @@ class ClusterWatch:
         return {topic: partitions for topic, partitions in topics.items() if topic not in missed_once}
 
 
-def _is_watched(image: GroupImage) -> bool:
-    last = image.last_rebalance
-    return image.state is GroupState.STABLE and last is not None and bool(last.basis.topics)
-
-
-LOOK_EVERY_S = 1.0
-
-OffsetSums = Callable[[], Mapping[str, Mapping[TaskId, int]]]
-"""By member: the offset sums that its last heartbeat reported."""
-
-TellGroup = Callable[[int], Awaitable[object]]
-"""Tells the group that all warm-ups of a generation have caught up. Raises StoreError."""
-
-
-class WarmUpWatch:
-    """The watch of one group. Call `follow` after every event."""
+class WarmUpWatch(GroupWatch):
+    """Looks whether all warm-ups have caught up, and tells the group."""
 
     def __init__(
-        self, runner: RebalanceRunner, standing: ClusterStanding, offset_sums: OffsetSums, tell: TellGroup
+        self, runner: RebalanceRunner, standing: ClusterStanding, durable: DurableGroup, hand_in: HandIn
     ) -> None:
+        super().__init__()
         self._runner = runner
         self._standing = standing
-        self._offset_sums = offset_sums
-        self._tell = tell
-        self._image = GroupImage()
-        self._task: asyncio.Task[None] | None = None
+        self._durable = durable
+        self._hand_in = hand_in
 
-    def follow(self, image: GroupImage) -> None:
-        """Watch, or stop watching, as the state of the group requires."""
-        self._image = image
-        if not awaits_warm_ups(image):
-            self.stop()
-        elif self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._watch())
+    def _is_needed(self, image: GroupImage) -> bool:
+        return awaits_warm_ups(image)
 
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            await self._look()
+    def _delay_s(self) -> float:
+        return LOOK_AT_WARM_UPS_EVERY_S
 
     async def _look(self) -> None:
         image = self._image
         assert image.input_json is not None, "only declared groups have rebalances"
-        sums = self._offset_sums()
+        sums = self._durable.group.reported_offset_sums()
         if not _all_report(image, sums):
             return  # nothing is asked of the cluster before that
         try:
@@ -174,7 +177,7 @@ class WarmUpWatch:
         caught_up = await asyncio.to_thread(all_caught_up, image, sums, snapshot)
         if caught_up and image is self._image:
             with suppress(StoreError):  # the next look tells the group again
-                await self._tell(image.generation_id)
+                await self._hand_in(WarmUpsCaughtUp(image.generation_id))
 
 
 def all_caught_up(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]], definition: RebalanceSnapshot) -> bool:

@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Iterator, Set
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Self
 
 import structlog
 
 from assignor.errors import InputError
-from assignor.types import ProcessId
 from coordinator_api.background_tasks import BackgroundTasks
-from coordinator_api.clock import LONG_STALL_MS, AttentiveClock, LoopMonitor
-from coordinator_api.clusters import ClusterProviders, Clusters
+from coordinator_api.clock import LoopMonitor
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events
 from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
-from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.states import GroupState
-from coordinator_api.groups.admission import Admission, Overload, Quotas, TenantLimits
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
+from coordinator_api.groups.admission import Admission, Overload
 from coordinator_api.groups.definitions import DocumentBounds
-from coordinator_api.groups.durable_group import Backlog, GroupEnvironment, replayed_log
+from coordinator_api.groups.durable_group import GroupEnvironment, replayed_log
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.held_requests import Watching
-from coordinator_api.groups.member_connections import GroupsOfConnections
-from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.groups.rebalance_runner import RebalanceResources
 from coordinator_api.groups.repairs import GroupRepair, nothing_lost, planned_repair, replayed
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.groups.store_access import Recordings, StoreReadiness
 from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.owned_groups import GroupLease, not_here
-from coordinator_api.metrics import Metrics
+from coordinator_api.metrics import ServiceMeasures
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, StoreBusy, StoreError
-from coordinator_api.store.lease_rows import LeaseStore
-from coordinator_api.store.opening import open_store
-from coordinator_api.store.repository import GroupLog, Recording, Repository
+from coordinator_api.store.opening import OpenStore
+from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.store.stored_logs import StoredLog
-from coordinator_api.store.token_store import TokenStore
-from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import ServiceWorkers
 
 DESCRIPTIONS_AT_ONE_TIME = 2
@@ -66,135 +55,74 @@ _LONGEST_NAME_IN_AN_ID = 249
 
 
 class Coordinator:
-    """Call `open` to make one. It belongs to one event loop.
+    """Made by `opening.open_coordinator`. It belongs to one event loop.
 
-    `url`: where other coordinators of the database reach this one.
+    `unreadable`: groups whose log cannot be read, each with the reason; they are not led. `store`: whether the store
+    can be used. `closed`: whether `close` has come to its end, so that nobody uses the store any more.
     """
 
     def __init__(
         self,
         settings: Settings,
-        repository: Repository,
-        tokens: TokenStore,
-        lease_store: LeaseStore,
-        resources: AsyncExitStack,
+        store: OpenStore,
+        environment: GroupEnvironment,
+        rebalances: RebalanceResources,
+        workers: ServiceWorkers,
+        monitor: LoopMonitor,
         url: str,
+        resources: AsyncExitStack,
     ) -> None:
+        """`url`: where other coordinators of the database reach this one. `resources`: is closed last.
+
+        Eight parameters: each is a part that `opening` makes of the settings.
+        """
         self.settings = settings
-        self.repository = repository
-        self.tokens = tokens
-        self.allowed_assignors = AllowedAssignors(settings.task_assignor_classes)
-        self.clusters = Clusters(
-            ClusterProviders(settings.cluster_bootstrap_servers), settings.cluster_request_timeout_ms
-        )
-        resources.callback(self.clusters.close)
-        clock, backlog = AttentiveClock(), Backlog()
-        self.metrics = Metrics(
-            self._census,
-            lambda: self.long_polls.count,
-            lambda: backlog.events,
-            lambda: clock.behind_ms,
-            lambda: [runtime.measures() for runtime in self.declared()],
-            settings.metrics_group_max_count,
-            lambda: len(self.unreadable),
-            lambda: len(self.groups) + len(self.unreadable),
-        )
-        self.lease = CoordinatorLease(lease_store, url, version("assignor"), self, self.metrics)
-        self.connections = GroupsOfConnections()
-        self._monitor = LoopMonitor(clock, self._late)
-        self.overload = Overload(
-            lambda: self._monitor.lag_ms,
-            lambda: backlog.events,
-            lambda kind: self.metrics.shed_requests.labels(kind).inc(),
-        )
-        self.groups: dict[str, GroupRuntime] = {}
-        self.unreadable: dict[str, str] = {}
-        """Groups whose log cannot be read, each with the reason. They are not led."""
-        self.store = StoreReadiness(lambda: self.repository.check())
-        self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
-        self.computations = Admission(settings.computation_max_count, "computation.max.count")
-        self.quotas = Quotas(
-            TenantLimits(
-                settings.tenant_max_groups,
-                settings.tenant_max_members,
-                settings.tenant_max_bytes,
-                settings.tenant_max_computations,
-            )
-        )
-        self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
-        self.recordings = Recordings(repository)
-        self.watching = Watching()
-        self.stopping = False
-        self.closed = False
-        """Whether `close` has come to its end: nobody uses the store any more."""
+        self.repository = store.repository
+        self.tokens = store.tokens
+        self.metrics = environment.metrics
+        self.connections = environment.connections
+        self.quotas = environment.quotas
+        self.watching = environment.watching
+        self.clusters = rebalances.clusters
+        self.allowed_assignors = rebalances.allowed
+        self.workers = workers
         self.document_bounds = DocumentBounds(
             settings.group_max_partitions,
             settings.group_max_subtopologies,
-            self.allowed_assignors.class_paths,
+            rebalances.allowed.class_paths,
             settings.cluster_bootstrap_servers,
         )
+        self.overload = Overload(monitor, environment.backlog, self.metrics.shed_requests)
+        self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
+        self.computations = Admission(settings.computation_max_count, "computation.max.count")
+        self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
+        self.store = StoreReadiness(store.repository)
+        self.recordings = Recordings(store.repository)
+        self.groups: dict[str, GroupRuntime] = {}
+        self.unreadable: dict[str, str] = {}
+        self.lease = CoordinatorLease(store.lease_store, url, version("assignor"), self, self.metrics)
+        self.stopping = False
+        self.closed = False
+        self._environment = environment
+        self._rebalances = rebalances
+        self._monitor = monitor
         self._resources = resources
         self._one_at_a_time = KeyedLocks()
         self._tasks = BackgroundTasks()
         self._giving_away: asyncio.Task[None] | None = None
-        self.workers = ServiceWorkers(settings.computation_max_count)
-        resources.push_async_callback(self.workers.close)
-        self._environment = GroupEnvironment(
-            repository=repository,
-            clock=clock,
-            limits=GroupLimits(
-                initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-                min_session_timeout_ms=settings.group_min_session_timeout_ms,
-                max_session_timeout_ms=settings.group_max_session_timeout_ms,
-                max_size=settings.group_max_size,
-                disconnect_grace_ms=settings.group_disconnect_grace_ms,
-            ),
-            compaction_bytes=settings.records_compaction_bytes,
-            metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
-            backlog=backlog,
-            connections=self.connections,
-            quotas=self.quotas,
-            unreadable=self._set_aside,
-            changed=self.watching.changed,
-        )
 
-    @classmethod
-    async def open(cls, settings: Settings, url: str = "") -> Self:
-        """Take the store, bring its schema up to date, replay every group that it owns. Raises StoreError,
-        SettingsError.
-
-        A group whose log cannot be read is left out (`unreadable`), and keeps no other from being led. `url`: where
-        this coordinator listens, for others that use the same database.
-        """
-        async with AsyncExitStack() as resources:
-            store = await resources.enter_async_context(open_store(settings))
-            reached_at = settings.advertised_url or url or f"http://{settings.host}:{settings.port}"
-            if store.lease_store.times.expires and settings.advertised_url is None and _is_any_address(settings.host):
-                structlog.get_logger("coordinator_api").warning(
-                    "advertised_url_needed",
-                    message=f"callers of other coordinators are sent to {reached_at}: set advertised.url, unless "
-                    "this is the only one",
-                )
-            coordinator = cls(settings, store.repository, store.tokens, store.lease_store, resources, reached_at)
-            coordinator.workers.warm_up()
-            resources.push_async_callback(coordinator.lease.leave)
-            await coordinator.lease.start()
-            if coordinator.lease.is_shared:
-                counting = coordinator._tasks.start(coordinator._count_others())
-                resources.callback(counting.cancel)
-            if coordinator.unreadable:
-                await coordinator._count_unreadable()
-            structlog.get_logger("coordinator_api").info(
-                "store_opened",
-                schema=store.schema,
-                schema_before=store.schema_before,
-                groups=len(coordinator.groups),
-                unreadable=len(coordinator.unreadable),
-            )
-            coordinator._monitor.start()
-            resources.callback(coordinator._monitor.stop)
-            coordinator._resources = resources.pop_all()
-            return coordinator
+    async def start(self) -> None:
+        """Open the groups that this coordinator owns. Raises StoreError."""
+        self.workers.warm_up()
+        self._resources.push_async_callback(self.lease.leave)
+        await self.lease.start()
+        if self.lease.is_shared:
+            counting = self._tasks.start(self._count_others())
+            self._resources.callback(counting.cancel)
+        if self.unreadable:
+            await self._count_unreadable()
+        self._monitor.start()
+        self._resources.callback(self._monitor.stop)
 
     def check_may_answer(self) -> None:
         """Before anything is answered from memory. Raises LeaseEnded."""
@@ -317,9 +245,9 @@ class Coordinator:
                 plan = await asyncio.to_thread(planned_repair, stored, limits, now_ms)
             if execute:
                 if whole is None:
-                    await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self._epoch(group_id))
+                    await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
                 # until it is open it stays unreadable: a member that heard of no such group would end
-                await self._open_group(group_id, self._epoch(group_id))
+                await self._open_group(group_id, self.lease.epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
                     "group_repaired",
@@ -340,7 +268,7 @@ class Coordinator:
             if force and group_id in self.unreadable:
                 stored = await self.repository.stored_log(group_id)
                 if not stored.is_empty:
-                    await self.repository.delete(group_id, stored.sequence, epoch=self._epoch(group_id))
+                    await self.repository.delete(group_id, stored.sequence, epoch=self.lease.epoch(group_id))
                 self.unreadable.pop(group_id, None)
                 self.quotas.give_back(group_id)
                 self.lease.deleted(group_id)
@@ -410,9 +338,6 @@ class Coordinator:
         self.lose(group_id)
         self.lease.lost(group_id)
 
-    def _epoch(self, group_id: str) -> int:
-        return self.lease.epoch(group_id)
-
     @contextmanager
     def computation(self, tenant: str) -> Iterator[None]:
         """Counts one for the service, and for the tenant. Raises TooManyRequests."""
@@ -463,11 +388,6 @@ class Coordinator:
         await asyncio.gather(*(runtime.close() for runtime in self.groups.values()))
         await self._resources.aclose()
         self.closed = True
-
-    def _late(self, late_ms: float) -> None:
-        self.metrics.loop_lag.observe(late_ms / 1000)
-        if late_ms >= LONG_STALL_MS:
-            structlog.get_logger("coordinator_api").warning("service_stood_still", late_ms=round(late_ms))
 
     async def _count_unreadable(self) -> None:
         """They take room in the store, too."""
@@ -530,38 +450,26 @@ class Coordinator:
             self._tasks.start(runtime.close())  # it is in the midst of an event
 
     def _runtime(self, log: GroupLog, epoch: int, replayed: Group | None = None) -> GroupRuntime:
-        runner = RebalanceRunner(
-            log.group_id,
-            self.allowed_assignors,
-            _random_process_id,
-            self.workers.rebalances,
-            self.document_bounds.max_partitions,
-            self.clusters,
-            own_assignor_limit_ms=self.settings.task_assignor_timeout_ms,
-        )
-        telemetry = GroupTelemetry(log.group_id, self.metrics)
         lease = GroupLease(log.group_id, epoch, self.lease.check if self.lease.is_shared else None, self._lost)
-        return GroupRuntime(log, runner, telemetry, self._environment, lease, replayed)
+        return GroupRuntime(log, self._environment, self._rebalances, lease, replayed, self._set_aside)
 
-    def _census(self) -> tuple[Mapping[str, int], int]:
-        images = [runtime.image for runtime in self.declared()]
-        by_state = Counter(str(image.state) for image in images)
-        return {str(state): by_state[str(state)] for state in GroupState}, sum(len(image.members) for image in images)
+    def measures(self) -> ServiceMeasures:
+        """What `/metrics` says of the service now."""
+        runtimes = self.declared()
+        by_state = Counter(runtime.image.state for runtime in runtimes)
+        return ServiceMeasures(
+            groups=[runtime.measures() for runtime in runtimes],
+            groups_by_state={str(state): by_state[state] for state in GroupState},
+            long_polls=self.long_polls.count,
+            event_backlog=self._environment.backlog.events,
+            clock_behind_s=self._monitor.clock.behind_ms / 1000,
+            unreadable_groups=len(self.unreadable),
+            owned_groups=len(self.groups) + len(self.unreadable),
+        )
 
 
 def _no_such_group(group_id: str) -> GroupNotFound:
     return GroupNotFound(f"there is no group {group_id}: declare it by PUT")
-
-
-def _is_any_address(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_unspecified
-    except ValueError:
-        return False
-
-
-def _random_process_id() -> ProcessId:
-    return ProcessId.from_bytes(uuid.uuid4().bytes)
 
 
 @dataclass(slots=True)

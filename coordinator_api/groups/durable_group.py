@@ -27,26 +27,22 @@ from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import CoordinatorRecord, HeldRebalanceEnded, IllegalTransition, RebalanceCompleted
 from coordinator_api.group.snapshot import snapshot_records
-from coordinator_api.groups.admission import Quotas
+from coordinator_api.groups.admission import Backlog, Quotas
+from coordinator_api.groups.held_requests import Watching
 from coordinator_api.groups.member_connections import GroupsOfConnections
 from coordinator_api.lease.owned_groups import GroupLease, not_here
+from coordinator_api.metrics import Metrics
 from coordinator_api.store.errors import NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository
 from coordinator_api.telemetry import GroupTelemetry
 
 
-@dataclass(slots=True)
-class Backlog:
-    """How many events of all groups wait for their commit."""
-
-    events: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class GroupEnvironment:
-    """`compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `metadata_max_age_ms`: how
-    often a group's cluster is looked at. `unreadable`: called when a group was to be read again and its log turned out
-    to be damaged, with the reason; the group takes nothing more then. `changed`: called after each commit of records.
+    """What all groups of one service share.
+
+    `compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `metadata_max_age_ms`: how
+    often a group's cluster is looked at.
     """
 
     repository: Repository
@@ -54,11 +50,11 @@ class GroupEnvironment:
     limits: GroupLimits
     compaction_bytes: int
     metadata_max_age_ms: int = 30_000
-    unreadable: Callable[[str, Exception], None] = lambda group_id, error: None
-    changed: Callable[[str], None] = lambda group_id: None
+    metrics: Metrics = field(default_factory=Metrics)
     backlog: Backlog = field(default_factory=Backlog)
     connections: GroupsOfConnections = field(default_factory=GroupsOfConnections)
     quotas: Quotas = field(default_factory=Quotas)
+    watching: Watching = field(default_factory=Watching)
 
 
 RecordingFor = Callable[[Response], Recording | None]
@@ -81,6 +77,8 @@ class DurableGroup:
     """Of the members of `image`, as they were when the first event after it was taken."""
     stored_bytes: int
     """Of the group's log and its recorded rebalances, as committed."""
+    is_uncertain: bool
+    """Whether the store may have more, or less, than this process knows."""
     _sequence: int
     _log_bytes: int
     _snapshot_bytes: int
@@ -103,21 +101,12 @@ class DurableGroup:
         self._environment = environment
         self._telemetry = telemetry
         self._lease = lease
-        self._uncertain = self._renews = False
+        self.is_uncertain = self._renews = False
         self._load(stored, replayed or replay_log(stored, environment))
-
-    @property
-    def is_uncertain(self) -> bool:
-        """Whether the store may have more, or less, than this process knows."""
-        return self._uncertain
 
     def distrust(self) -> None:
         """Have the group read from the store again before the next event."""
-        self._uncertain = True
-
-    def check_may_answer(self) -> None:
-        """Raises NotOwner, LeaseEnded."""
-        self._lease.check()
+        self.is_uncertain = True
 
     async def reload(self) -> None:
         """Become what the store has. `Recovered` has to be the next event.
@@ -130,7 +119,7 @@ class DurableGroup:
             self._lease.was_lost()
             raise not_here(stored.group_id)
         self._load(stored, await replayed_log(stored, self._environment))
-        self._uncertain = False
+        self.is_uncertain = False
         self._telemetry.reloaded(stored.sequence)
 
     def take(self, event: Event, now_ms: int, tenant: str = "") -> Outcome:
@@ -266,7 +255,7 @@ class DurableGroup:
                 self.stored_bytes = 0
                 return
             notes = _notes_of(taken)
-            written = await self._repository.append(
+            writing = self._repository.append(
                 group_id,
                 self._sequence,
                 lines,
@@ -275,6 +264,8 @@ class DurableGroup:
                 epoch=self._lease.epoch,
                 members=_joined_here(self._taken_image),
             )
+            # a task of its own: what the store waits for resumes the store alone, and none of its callers
+            written = await asyncio.create_task(writing)
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
 

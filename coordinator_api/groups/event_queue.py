@@ -21,12 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
-from coordinator_api.background_tasks import BackgroundTasks
-from coordinator_api.clock import SteadyClock, sockets_heard
+from coordinator_api.clock import sockets_heard
 from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
 from coordinator_api.group.outcome import Effect, Outcome, Response
 from coordinator_api.group.records import CoordinatorRecord, IllegalTransition
-from coordinator_api.groups.durable_group import Backlog, DurableGroup, RecordingFor
+from coordinator_api.groups.durable_group import DurableGroup, GroupEnvironment, RecordingFor
+from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.store.errors import DamagedLog, StoreError
 
 MOST_IN_A_BATCH = 1_000
@@ -73,38 +73,31 @@ class _TakenEvents:
     recording_for: RecordingFor | None = None
     effects: tuple[Effect, ...] = ()
 
-    def add(self, waiting: _Waiting, outcome: Outcome) -> None:
-        self.events.append((waiting, outcome))
-        self.recording_for = waiting.recording_for
-        self.effects = outcome.effects or self.effects
-
 
 class EventQueue:
-    """Of one group. `reloaded`: called when the group was read again. `committed`, `failed`: called after each batch,
-    before its callers are answered; `compact`: awaited after that. `unreadable`: called once, when the log cannot be
-    read.
+    """Of one group. `reloaded`: called when the group was read again. `committed`: called after each batch, before its
+    callers are answered. `failed`: called when events were failed, and the group has to be asked again soon.
+
+    `end`: why the log cannot be read; then each event fails of it.
     """
 
     def __init__(
         self,
         durable: DurableGroup,
-        clock: SteadyClock,
-        tasks: BackgroundTasks,
-        backlog: Backlog,
+        lease: GroupLease,
+        environment: GroupEnvironment,
         reloaded: Callable[[], None],
         committed: Callable[[CommittedBatch], None],
         failed: Callable[[], None],
-        unreadable: Callable[[Exception], None],
     ) -> None:
+        self.end: Exception | None = None
         self._durable = durable
-        self._clock = clock
-        self._tasks = tasks
-        self._backlog = backlog
+        self._lease = lease
+        self._clock = environment.clock
+        self._backlog = environment.backlog
         self._reloaded = reloaded
         self._committed = committed
         self._failed = failed
-        self._unreadable = unreadable
-        self._end: Exception | None = None
         self._waiting: deque[_Waiting] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
@@ -117,13 +110,13 @@ class EventQueue:
         `tenant`: whose quotas it has to keep when it is taken; empty for nobody's.
         """
         waiting = _Waiting(event, recording_for, asyncio.get_running_loop().create_future(), tenant)
-        if self._end is not None:
-            waiting.fail(_as_store_error(self._end))
+        if self.end is not None:
+            waiting.fail(_as_store_error(self.end))
             return waiting.answer
         self._waiting.append(waiting)
         self._backlog.events += 1
         if self._worker is None:
-            self._worker = self._tasks.start(self._work())
+            self._worker = asyncio.create_task(self._work())
         return waiting.answer
 
     async def renew(self) -> None:
@@ -155,7 +148,7 @@ class EventQueue:
     def _may_answer(self) -> bool:
         """When not, every event that waits fails."""
         try:
-            self._durable.check_may_answer()
+            self._lease.check()
         except StoreError as refusal:
             self._fail(self._all_waiting(), refusal)
             self._failed()
@@ -166,12 +159,9 @@ class EventQueue:
         """Read the group again. When that fails, so does every event that waits."""
         try:
             await self._durable.reload()
-        except (DamagedLog, InputError, IllegalTransition) as error:
-            self._end = error
-            self._fail(self._all_waiting(), error)
-            self._unreadable(error)
-            return False
         except Exception as error:
+            if isinstance(error, DamagedLog | InputError | IllegalTransition):
+                self.end = error
             self._fail(self._all_waiting(), error)
             self._failed()
             return False
@@ -214,12 +204,15 @@ class EventQueue:
             if isinstance(waiting.event, Tick):
                 await sockets_heard()
             try:
-                taken.add(waiting, self._durable.take(waiting.event, now_ms, waiting.tenant))
+                outcome = self._durable.take(waiting.event, now_ms, waiting.tenant)
             except Exception as error:  # a bug in the group's rules: the other events are not to suffer from it
                 waiting.fail(error)
                 if self._durable.is_uncertain:
                     return
                 continue
+            taken.events.append((waiting, outcome))
+            taken.recording_for = waiting.recording_for
+            taken.effects = outcome.effects or taken.effects
             if waiting.recording_for is not None or isinstance(waiting.event, DeleteGroup):
                 return
             if time.perf_counter() >= turn_at_s:

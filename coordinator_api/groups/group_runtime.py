@@ -8,11 +8,9 @@ A crash at any point loses nothing that was answered: what was not committed was
 memory looks first whether the group is still owned here (`lease`). The group's rules are in
 `group/`. This file notes signs of life as they arrive, and hands what comes of an event to those who carry it out:
 
-    event_queue       who waits, and what shares a commit         held_requests    long polls and held heartbeats
-    durable_group     the group and its records in the store      group_timer      the next tick
-    rebalance_loop    the rebalances that it asks for             attentive_clock  the time that members are judged by
-    cluster_watch     looks at the cluster that its definition names
-    warm_up_watch     looks whether warm-ups have caught up    group_standing   what /metrics says of it
+    event_queue       who waits, and what shares a commit       held_requests    long polls and held heartbeats
+    durable_group     the group and its records in the store    telemetry        the log, and what /metrics says of it
+    rebalance_loop    the rebalances that it asks for           cluster_watch    looks at its cluster and its warm-ups
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group import events
@@ -32,6 +29,7 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
+    HeartbeatAnswered,
     MemberNews,
     ProcessHeartbeatAnswered,
     RebalanceReported,
@@ -40,7 +38,7 @@ from coordinator_api.group.outcome import (
     RunRebalance,
 )
 from coordinator_api.group.rebalancing import rebalance_to_run
-from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
+from coordinator_api.group.records import GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import subscription_info
 from coordinator_api.groups.cluster_watch import ClusterWatch, WarmUpWatch
@@ -51,7 +49,7 @@ from coordinator_api.groups.held_requests import HeldRequests
 from coordinator_api.groups.member_connections import HeldHeartbeats
 from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
-from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.groups.rebalance_runner import RebalanceResources, RebalanceRunner
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import GroupMeasures
 from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
@@ -66,6 +64,10 @@ LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
 LONGEST_WAIT_FOR_STORE_S = 0.5
 """How long a heartbeat waits for its group to be read again, after a write whose end is not known."""
 
+_NO_NEWS = (MemberSubscribed, GenerationStarted)
+"""Records after which no held request has another answer: a member that subscribes, and a generation that begins to be
+computed, give nobody anything to do."""
+
 _NO_GENERATION = -1
 """A heartbeat of this generation is a sign of life and acknowledges nothing."""
 
@@ -79,67 +81,45 @@ class GroupRuntime:
     def __init__(
         self,
         stored: GroupLog,
-        runner: RebalanceRunner,
-        telemetry: GroupTelemetry,
         environment: GroupEnvironment,
+        resources: RebalanceResources,
         lease: GroupLease | None = None,
         replayed: Group | None = None,
+        unreadable: Callable[[str, Exception], None] = lambda group_id, error: None,
     ) -> None:
         """`stored`: what the store has of the group, sequence 0 and no records for a new one. `replayed`: what it leads
-        to, where that is known. `lease`: by default that of a group that nobody else can own.
+        to, where that is known. `lease`: by default that of a group that nobody else can own. `unreadable`: called when
+        the group was to be read again and its log turned out to be damaged, with the reason; the group takes nothing
+        more then.
         """
         clock = environment.clock
+        telemetry = GroupTelemetry(stored.group_id, environment.metrics)
         self.group_id = stored.group_id
         self.lease = lease or GroupLease(stored.group_id)
         self.cluster = ClusterStanding(clock.now_ms, telemetry)
         self._notices = GroupNotices()
         self._clock = clock
-        self._runner = runner
+        self._runner = runner = RebalanceRunner(stored.group_id, resources)
         self._telemetry = telemetry
         self._connections = environment.connections
-        self._changed = environment.changed
+        self._watching = environment.watching
+        self._unreadable = unreadable
         self._closed = False
         self._ticking: asyncio.Task[None] | None = None
         self._reading_again: asyncio.Future[Response] | None = None
         self._ticks_again = False
-        self._tasks = BackgroundTasks()
         self._durable = DurableGroup(stored, environment, telemetry, self.lease, replayed)
-        self._standing = GroupStanding(self.image, clock.now_ms(), self._tasks, telemetry.without_owner)
-        self._queue = EventQueue(
-            self._durable,
-            clock,
-            self._tasks,
-            environment.backlog,
-            self._reloaded,
-            self._committed,
-            lambda: self._timer.set(clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS),
-            lambda error: environment.unreadable(self.group_id, error),
-        )
+        self._standing = GroupStanding(self.image, clock.now_ms(), environment.metrics.time_without_owner.inc)
+        self._queue = EventQueue(self._durable, self.lease, environment, self._reloaded, self._committed, self._failed)
         self._held_heartbeats = HeldHeartbeats()
-        self._held = HeldRequests(self._hear_now, self._tasks, self._bytes_to_send)
+        self._held = HeldRequests(self._hear_now, self._bytes_to_send)
         self._timer = GroupTimer(clock, self._tick_now)
-        self._watch = ClusterWatch(
-            runner,
-            self.cluster,
-            telemetry,
-            environment.metadata_max_age_ms,
-            lambda topics: self.handle(events.TopicsSeen(topics)),
+        self._cluster_watch = ClusterWatch(
+            runner, self.cluster, telemetry, environment.metadata_max_age_ms, self.handle
         )
-        self._warm_ups = WarmUpWatch(
-            runner,
-            self.cluster,
-            lambda: self.group.reported_offset_sums(),
-            lambda generation_id: self.handle(events.WarmUpsCaughtUp(generation_id)),
-        )
+        self._warm_up_watch = WarmUpWatch(runner, self.cluster, self._durable, self.handle)
         self._rebalances = RebalanceLoop(
-            runner,
-            self.cluster,
-            telemetry,
-            environment,
-            self._tasks,
-            self._watch.retry_ms,
-            self._hand_back,
-            self._waits_for,
+            runner, self.cluster, telemetry, self._cluster_watch.retry_ms, self._queue.put, self._waits_for
         )
 
     @property
@@ -182,6 +162,12 @@ class GroupRuntime:
 
         Raises StoreError when the group is uncertain, cannot be read again, and has bad news for the member.
         """
+        response = await self._hear(event)
+        if isinstance(response, HeartbeatAnswered | ProcessHeartbeatAnswered):
+            self._telemetry.count_heartbeat()
+        return response
+
+    async def _hear(self, event: HeardEvent) -> Response:
         if isinstance(event, events.ProcessHeartbeat) and event.connection_id is not None:
             self._connections.bind(event.connection_id, self.group_id, event.members, self._connection_lost)
         if self._durable.is_uncertain:
@@ -195,7 +181,6 @@ class GroupRuntime:
             response = self._hear_now(event)
         elif isinstance(event, events.FetchAssignment):
             await self._follow_up_of(response)
-        self._telemetry.answered((response,))
         return response
 
     async def wait_for_assignment(
@@ -223,12 +208,12 @@ class GroupRuntime:
         sign of life. Raises StoreError like `hear`.
         """
         response = await self.hear(beat)
+        if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
+            return response
 
         def brings_nothing_new(answer: Response) -> bool:
             return isinstance(answer, ProcessHeartbeatAnswered) and answer.news == known
 
-        if not brings_nothing_new(response) or wait_s <= 0:
-            return response
         wait_s = min(wait_s, self._shortest_session_s(beat.members) / 2)
         recheck = events.RecheckProcess(beat.members)
         with self._held_heartbeats.held(beat.connection_id, beat.members):
@@ -284,7 +269,7 @@ class GroupRuntime:
 
     def is_looking_at_its_cluster(self) -> bool:
         """Whether the watch or a rebalance will notice when a cluster that is out of reach answers again."""
-        return self._watch.is_looking or self._rebalances.is_running
+        return self._cluster_watch.is_looking or self._rebalances.is_running
 
     async def renew(self) -> None:
         """Write the log anew from what is known of the group, because the one in the store is damaged.
@@ -296,7 +281,7 @@ class GroupRuntime:
     def distrust(self) -> None:
         """Have the group read from the store before its next event. Sessions begin in full then."""
         self._durable.distrust()
-        self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
+        self._tick_later()
 
     def let_go(self) -> None:
         """Answer the requests that are held, as the group stands now. Those that come later are held."""
@@ -315,14 +300,14 @@ class GroupRuntime:
         """As `close`, but requests that are held stay so until `release`: they will hear where the group is."""
         self._closed = True
         self._timer.stop()
-        self._watch.stop()
-        self._warm_ups.stop()
+        self._cluster_watch.stop()
+        self._warm_up_watch.stop()
         self._rebalances.stop()
         await self._queue.close()
 
     def _hear_now(self, event: HeartbeatOrFetch) -> Response:
         self.lease.check()
-        heard = self.group.respond(event, self._clock.now_ms(), self.image)
+        heard = self._durable.group.respond(event, self._clock.now_ms(), self._durable.image)
         if heard.wants_tick:
             self._tick_now()
         return heard.response
@@ -346,7 +331,6 @@ class GroupRuntime:
             if isinstance(error, StoreError):
                 raise type(error)(str(error))
             raise StoreError(f"group {self.group_id} could not be read again in time after a write that failed")
-        self._telemetry.answered((response,))
         return response
 
     def _bytes_to_send(self, response: Response) -> int:
@@ -382,38 +366,46 @@ class GroupRuntime:
         # when it cannot be taken in, the group is read again, and then no connection is known
         self._queue.put(events.ConnectionLost(connection_id, held_elsewhere))
 
-    async def _hand_back(self, event: Event, recording_for: RecordingFor | None) -> Response:
-        return await self._queue.put(event, recording_for)
-
     def _reloaded(self) -> None:
         self._standing.read_again(self.image, self._clock.now_ms())
         self._held.wake()
-        self._changed(self.group_id)
+        self._watching.changed(self.group_id)
+
+    def _failed(self) -> None:
+        if self._queue.end is None:
+            self._tick_later()
+        else:
+            self._unreadable(self.group_id, self._queue.end)
+
+    def _tick_later(self) -> None:
+        """The group is read again then, if it is uncertain."""
+        now_ms = self._clock.now_ms()
+        self._timer.set(now_ms + RETRY_AFTER_STORE_ERROR_MS, now_ms)
 
     def _committed(self, batch: CommittedBatch) -> None:
         try:
             self._carry_out(batch)
         except Exception as error:  # a bug; what was committed is answered all the same, and asked for again
             self._telemetry.not_carried_out(error)
-            self._durable.distrust()
-            self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
+            self.distrust()
 
     def _carry_out(self, batch: CommittedBatch) -> None:
-        image = self.image
-        if batch.records:
-            self._telemetry.committed(batch.records, image)
-            self._standing.committed(batch.records, self._clock.now_ms())
-            self._changed(self.group_id)
-            if any(map(_brings_news, batch.records)):
-                self._held.wake()
+        image, records, now_ms = self._durable.image, batch.records, self._clock.now_ms()
+        brings_news = any(not isinstance(record, _NO_NEWS) for record in records)
         self._telemetry.answered(batch.responses)
+        if records:
+            self._telemetry.committed(records, image)
+            self._standing.committed(records, now_ms)
+            self._watching.changed(self.group_id)
+        if brings_news:
+            self._held.wake()
         if self._closed:
             return
-        self._watch.follow(image)
-        self._warm_ups.follow(image)
+        self._cluster_watch.follow(image)
+        self._warm_up_watch.follow(image)
         for effect in batch.effects:
             self._rebalances.start(effect)
-        self._timer.set(self.group.next_timer_ms)
+        self._timer.set(self._durable.group.next_timer_ms, now_ms)
 
     def _waits_for(self, effect: RunRebalance) -> bool:
         return any(
@@ -426,7 +418,7 @@ class GroupRuntime:
         if self._closed:
             return
         if self._ticking is None:
-            self._ticking = self._tasks.start(self._tick())
+            self._ticking = asyncio.create_task(self._tick())
         else:
             self._ticks_again = True
 
@@ -438,20 +430,12 @@ class GroupRuntime:
             self._ticks_again = False
         except Exception as error:  # whatever it was: time must not stop for the group
             self._telemetry.tick_failed(error)
-            self._durable.distrust()
             self._ticks_again = False
-            self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
+            self.distrust()
         finally:
             self._ticking = None
         if self._ticks_again:
             self._tick_now()
-
-
-def _brings_news(record: CoordinatorRecord) -> bool:
-    """Whether a held request may have another answer. A member that subscribes, and a generation that begins to be
-    computed, give nobody anything to do.
-    """
-    return not isinstance(record, MemberSubscribed | GenerationStarted)
 
 
 def _if_new(recording: Recording) -> RecordingFor:
@@ -473,8 +457,8 @@ class GroupTimer:
     def is_set(self) -> bool:
         return self._handle is not None
 
-    def set(self, at_ms: int | None) -> None:
-        """Be due at `at_ms`; None for never.
+    def set(self, at_ms: int | None, now_ms: int) -> None:
+        """Be due at `at_ms`; None for never. `now_ms`: by the clock.
 
         A time that was set before and comes earlier stays: an early tick is harmless and sets the next time.
         """
@@ -484,14 +468,13 @@ class GroupTimer:
             self._handle.cancel()
             self._handle = None
         if at_ms is not None and not self._stopped:
-            now_ms = self._clock.now_ms()
             self._at_ms = max(at_ms, now_ms + 1)
             self._wait(now_ms)
 
     def stop(self) -> None:
         """Never be due again."""
         self._stopped = True
-        self.set(None)
+        self.set(None, 0)
 
     def _wait(self, now_ms: int) -> None:
         self._handle = asyncio.get_running_loop().call_later((self._at_ms - now_ms) / 1000, self._fire)

@@ -24,7 +24,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.group.events import RecheckAssignment, RecheckProcess
 from coordinator_api.group.outcome import Response
 
@@ -79,10 +78,9 @@ class _HeldRequest:
 class HeldRequests:
     """Of one group. `wake` after every change that may alter the answer to one of them."""
 
-    def __init__(self, ask: Ask, tasks: BackgroundTasks, weigh: Weigh = lambda _: 0) -> None:
+    def __init__(self, ask: Ask, weigh: Weigh = lambda _: 0) -> None:
         self._ask = ask
         self._weigh = weigh
-        self._tasks = tasks
         self._held: dict[_HeldRequest, None] = {}
         self._due: OrderedDict[_HeldRequest, None] = OrderedDict()
         self._waves: asyncio.Task[None] | None = None
@@ -116,7 +114,7 @@ class HeldRequests:
         for held in self._held:
             self._due.setdefault(held)
         if self._due and self._waves is None:
-            self._waves = self._tasks.start(self._wake_in_waves())
+            self._waves = asyncio.create_task(self._wake_in_waves())
 
     def release(self) -> None:
         """Hold no request any longer: answer each as the group stands now, all at once."""

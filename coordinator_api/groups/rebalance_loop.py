@@ -14,11 +14,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from assignor.errors import AssignorFault
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clusters import ClusterOutOfReach, ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
-from coordinator_api.groups.durable_group import GroupEnvironment, RecordingFor
+from coordinator_api.groups.durable_group import RecordingFor
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.groups.rebalance_work import ComputedRebalance
 from coordinator_api.store.errors import StoreError
@@ -51,8 +50,6 @@ class RebalanceLoop:
         runner: RebalanceRunner,
         cluster: ClusterStanding,
         telemetry: GroupTelemetry,
-        environment: GroupEnvironment,
-        tasks: BackgroundTasks,
         retry_ms: int,
         hand_back: HandBack,
         is_wanted: IsWanted,
@@ -61,8 +58,6 @@ class RebalanceLoop:
         self._runner = runner
         self._cluster = cluster
         self._telemetry = telemetry
-        self._environment = environment
-        self._tasks = tasks
         self._retry_ms = retry_ms
         self._hand_back = hand_back
         self._is_wanted = is_wanted
@@ -70,12 +65,12 @@ class RebalanceLoop:
         self._computing: asyncio.Task[ComputedRebalance] | None = None
         self._began_at_s = 0.0
         self._interrupted = asyncio.Event()
-        self._running = False
+        self._running: asyncio.Task[None] | None = None
         self._stopped = False
 
     @property
     def is_running(self) -> bool:
-        return self._running
+        return self._running is not None
 
     def start(self, effect: RunRebalance) -> None:
         """Run this rebalance next, in place of one that is due already."""
@@ -83,9 +78,8 @@ class RebalanceLoop:
         self._interrupted.set()
         if self._computing is not None:
             asyncio.get_running_loop().call_at(self._began_at_s + VOID_AFTER_S, self._computing.cancel)
-        if not self._running and not self._stopped:
-            self._running = True
-            self._tasks.start(self._run_all())
+        if self._running is None and not self._stopped:
+            self._running = asyncio.create_task(self._run_all())
 
     def stop(self) -> None:
         """Start no more rebalances; give up the one that is computed, at once. A restart finds it due again."""
@@ -100,7 +94,7 @@ class RebalanceLoop:
                 effect, self._due = self._due, None
                 await self._run(effect)
         finally:
-            self._running = False
+            self._running = None
 
     async def _run(self, effect: RunRebalance) -> None:
         try:
@@ -129,7 +123,7 @@ class RebalanceLoop:
         loop = asyncio.get_running_loop()
         with self._telemetry.assignment_latency():
             self._began_at_s = loop.time()
-            computing = self._computing = loop.create_task(self._runner.run(effect, self._environment.clock))
+            computing = self._computing = loop.create_task(self._runner.run(effect))
             try:
                 await asyncio.wait([computing])
             finally:

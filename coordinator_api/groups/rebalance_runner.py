@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from assignor.snapshot import RebalanceSnapshot
 from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
-from coordinator_api.clusters import ClusterOutOfReach, ClusterProviders, Clusters, ProviderAddress
+from coordinator_api.clusters import ClusterOutOfReach, Clusters, ProviderAddress
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import Definition, read_input
@@ -39,41 +40,44 @@ ATTEMPTS = 3
 """So many workers in a row may die of one rebalance."""
 
 
+def _random_process_id() -> ProcessId:
+    return ProcessId.from_bytes(uuid.uuid4().bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceResources:
+    """What the rebalances of all groups of one service share.
+
+    `max_partitions`: the setting group.max.partitions. `own_assignor_limit_ms`: how long a rebalance with a user's own
+    assignor may take (the setting task.assignor.timeout.ms).
+    """
+
+    allowed: AllowedAssignors
+    workers: WorkerPool
+    clusters: Clusters
+    clock: SteadyClock
+    max_partitions: int
+    own_assignor_limit_ms: int
+    new_process_id: Callable[[], ProcessId] = _random_process_id
+
+
 class RebalanceRunner:
     """Runs the rebalances of one group, one after the other."""
 
-    def __init__(
-        self,
-        group_id: str,
-        allowed: AllowedAssignors,
-        new_process_id: Callable[[], ProcessId],
-        workers: WorkerPool,
-        max_partitions: int,
-        clusters: Clusters | None = None,
-        *,
-        own_assignor_limit_ms: int,
-    ) -> None:
-        """`own_assignor_limit_ms`: how long a rebalance with a user's own assignor may take (the setting
-        task.assignor.timeout.ms).
-        """
+    def __init__(self, group_id: str, resources: RebalanceResources) -> None:
         self._group_id = group_id
-        self._allowed = allowed
-        self._new_process_id = new_process_id
-        self._workers = workers
-        self._max_partitions = max_partitions
-        self._clusters = clusters or Clusters(ClusterProviders())
-        self._own_assignor_limit_ms = own_assignor_limit_ms
+        self._resources = resources
         self._parsed: tuple[int, Definition] | None = None
         self._sent: tuple[str, str] | None = None
 
-    async def run(self, effect: RunRebalance, clock: SteadyClock) -> ComputedRebalance:
+    async def run(self, effect: RunRebalance) -> ComputedRebalance:
         """Whatever an assignor or a cluster raises makes a failed rebalance, and so do workers that die of it again and
         again.
 
         Raises ClusterOutOfReach, WorkersUnavailable: nothing has been decided, run the rebalance again later. Raises
         InputError for a definition that cannot be read.
         """
-        job = self._job(effect, clock)
+        job = self._job(effect)
         try:
             computed = await self._computed(job, effect.input_json)
         except WorkerDied as death:
@@ -82,13 +86,13 @@ class RebalanceRunner:
             return await self._failed(job, effect.input_json, limit)
         if isinstance(computed, ComputedRebalance):
             return computed
-        return await self._run_on(computed.provider, job, effect.input_json, clock)
+        return await self._run_on(computed.provider, job, effect.input_json)
 
     async def topics(self, revision: int, input_json: str) -> Mapping[str, int]:
         """The partitions of the definition's topics now, 0 for one that does not exist. Raises ClusterOutOfReach."""
         definition = await self.definition(revision, input_json)
         assert definition.provider is not None, "only a group that names a cluster has one to look at"
-        existing = await self._clusters.cluster(definition.provider).topics(definition.snapshot)
+        existing = await self._resources.clusters.cluster(definition.provider).topics(definition.snapshot)
         return topic_counts(definition.snapshot.topology, existing)
 
     async def seen_now(self, revision: int, input_json: str) -> RebalanceSnapshot:
@@ -96,22 +100,20 @@ class RebalanceRunner:
         definition = await self.definition(revision, input_json)
         if definition.provider is None:
             return definition.snapshot
-        cluster = self._clusters.cluster(definition.provider)
+        cluster = self._resources.clusters.cluster(definition.provider)
         return definition.snapshot.seen(await cluster.view(self._group_id, definition.snapshot, LONGEST_LOOK_MS))
 
     async def definition(self, revision: int, input_json: str) -> Definition:
         """As it was declared."""
         return await asyncio.to_thread(self._read, revision, input_json)
 
-    async def _run_on(
-        self, address: ProviderAddress, job: RebalanceJob, input_json: str, clock: SteadyClock
-    ) -> ComputedRebalance:
+    async def _run_on(self, address: ProviderAddress, job: RebalanceJob, input_json: str) -> ComputedRebalance:
         """On the cluster that the definition names."""
         try:
             declared = (await self.definition(job.definition_revision, input_json)).snapshot
-            cluster = self._clusters.cluster(address)
+            cluster = self._resources.clusters.cluster(address)
             view = await cluster.view(self._group_id, declared)
-            job = replace(job, view=view, now_ms=clock.now_ms())
+            job = replace(job, view=view, now_ms=self._resources.clock.now_ms())
             computed = await self._computed(job, input_json)
             assert isinstance(computed, ComputedRebalance), "the cluster has been looked at"
             if computed.created_topics:
@@ -144,18 +146,18 @@ class RebalanceRunner:
     async def _computed_once(self, job: RebalanceJob, input_json: str) -> ComputedRebalance | ClusterNamed:
         """The text of the definition, which may be large, is sent once, and again to a worker that does not know it."""
         limited = job.failure is None and self._names_own_assignor(input_json)
-        limit_ms = self._own_assignor_limit_ms if limited else None
-        answer = await self._workers.run(compute, job, limit_ms=limit_ms)
+        limit_ms = self._resources.own_assignor_limit_ms if limited else None
+        answer = await self._resources.workers.run(compute, job, limit_ms=limit_ms)
         if isinstance(answer, DefinitionUnknown):
-            answer = await self._workers.run(compute, replace(job, input_json=input_json), limit_ms=limit_ms)
+            answer = await self._resources.workers.run(compute, replace(job, input_json=input_json), limit_ms=limit_ms)
             assert not isinstance(answer, DefinitionUnknown), "the text was sent"
         return answer
 
     def _names_own_assignor(self, input_json: str) -> bool:
         """By its text: a definition that names the class elsewhere only has the limit as well."""
-        return any(f'"{path}"' in input_json for path in self._allowed.class_paths)
+        return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 
-    def _job(self, effect: RunRebalance, clock: SteadyClock) -> RebalanceJob:
+    def _job(self, effect: RunRebalance) -> RebalanceJob:
         is_known = self._sent is not None and self._sent[0] == effect.input_json
         if self._sent is None or not is_known:
             self._sent = (effect.input_json, hashlib.sha256(effect.input_json.encode()).hexdigest())
@@ -164,13 +166,13 @@ class RebalanceRunner:
             generation_id=effect.generation_id,
             definition_revision=effect.definition_revision,
             reason=effect.reason,
-            now_ms=clock.now_ms(),
+            now_ms=self._resources.clock.now_ms(),
             definition=self._sent[1],
             input_json=None if is_known else effect.input_json,
             members=member_rows(effect.members),
-            future_process_id=self._new_process_id(),
-            assignor_classes=self._allowed.class_paths,
-            max_partitions=self._max_partitions,
+            future_process_id=self._resources.new_process_id(),
+            assignor_classes=self._resources.allowed.class_paths,
+            max_partitions=self._resources.max_partitions,
             steering=effect.steering,
         )
 

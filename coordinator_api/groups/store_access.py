@@ -9,9 +9,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Repository
@@ -27,15 +26,12 @@ HOLDS_FOR_S = 1.0
 
 
 class StoreReadiness:
-    """`check`: writes and reads the store, or raises StoreError."""
+    """Of one service, on its event loop."""
 
-    def __init__(
-        self, check: Callable[[], Awaitable[None]], within_s: float = WITHIN_S, holds_for_s: float = HOLDS_FOR_S
-    ) -> None:
-        self._check = check
+    def __init__(self, repository: Repository, within_s: float = WITHIN_S, holds_for_s: float = HOLDS_FOR_S) -> None:
+        self._repository = repository
         self._within_s = within_s
         self._holds_for_s = holds_for_s
-        self._tasks = BackgroundTasks()
         self._looking: asyncio.Task[None] | None = None
         self._looked_at_s: float | None = None
         self._problem: str | None = None
@@ -50,7 +46,7 @@ class StoreReadiness:
         if self._looking is None:
             if self._looked_at_s is not None and now_s - self._looked_at_s < self._holds_for_s:
                 return self._problem
-            self._looking = self._tasks.start(self._look())
+            self._looking = asyncio.create_task(self._look())
         await asyncio.wait((self._looking,), timeout=within_s)
         if self._looking is not None:
             return f"it has not answered for {within_s:g} s"
@@ -58,7 +54,7 @@ class StoreReadiness:
 
     async def _look(self) -> None:
         try:
-            await self._check()
+            await self._repository.check()
             self._problem = None
         except StoreError as error:
             self._problem = error.in_public

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.routing import BaseRoute
 
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.opening import open_coordinator
 from coordinator_api.http import openapi, problems
 from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.auth import Access, Gate
@@ -72,7 +73,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = coordinator if coordinator is not None else await Coordinator.open(settings)
+        opened = (
+            coordinator if coordinator is not None else await open_coordinator(settings, is_tenant=access.is_tenant)
+        )
         app.state.coordinator = opened
         app.state.access = access
         app.state.connections = connections or OpenConnections(opened)
@@ -80,7 +83,6 @@ def create_app(
         audit.on_lost = opened.metrics.lost_audit_lines.inc
         try:
             await access.load(opened.tokens, is_shared=opened.lease.is_shared)
-            opened.quotas.is_tenant = lambda prefix: prefix in access.credentials.group_prefixes
             access.check_exposure(settings.host)
             if pages is not None:
                 pages.install(app, opened)

@@ -55,6 +55,10 @@ class Access:
         if self._signed is not None:
             self.credentials.also_find(self._signed.find)
 
+    def is_tenant(self, prefix: str) -> bool:
+        """Whether there are tokens for exactly this prefix of group ids."""
+        return prefix in self.credentials.group_prefixes
+
     async def load(self, store: TokenStore, *, is_shared: bool = False) -> None:
         """Take those of the database, too, and the keys of who signs others. Raises StoreError.
 

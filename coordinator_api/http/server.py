@@ -33,6 +33,7 @@ from assignor.errors import InputError, Unavailable
 from assignor.operating_system import raise_open_file_limit
 from assignor.printable import lines, one_line
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.opening import open_coordinator
 from coordinator_api.http.app import Pages, create_app
 from coordinator_api.http.audit_log import check_audit_log
 from coordinator_api.http.auth import Access
@@ -95,7 +96,9 @@ async def _serve(
     settings: Settings, access: Access, tls: ReloadedContext | None, say: Callable[[str], None], pages: Pages | None
 ) -> None:
     with _listen(settings) as listening:
-        coordinator = await Coordinator.open(settings, _url_of(listening, "http" if tls is None else "https"))
+        coordinator = await open_coordinator(
+            settings, _url_of(listening, "http" if tls is None else "https"), access.is_tenant
+        )
         try:
             await access.load(coordinator.tokens, is_shared=coordinator.lease.is_shared)
             access.check_exposure(settings.host)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,24 +14,19 @@ from typing import Any, TypeVar
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters import ClusterProviders, Clusters, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.groups.durable_group import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.rebalance_runner import RebalanceRunner
-from coordinator_api.metrics import Metrics
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema
 from coordinator_api.store.repository import Repository
-from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
-from tests.coordinator_api.rebalance_workers import rebalance_workers
+from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
 from tests.coordinator_api.store.databases import open_engine
 
 Value = TypeVar("Value")
@@ -174,17 +168,8 @@ async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_00
         async with rebalance_workers() as workers:
             limits = GroupLimits(initial_rebalance_delay_ms=0)
             environment = GroupEnvironment(repository, SteadyClock(), limits, 2**30, MAX_AGE_MS)
-            runner = RebalanceRunner(
-                "g",
-                AllowedAssignors(()),
-                lambda: ProcessId.from_bytes(uuid.uuid4().bytes),
-                workers,
-                MOST_PARTITIONS,
-                clusters,
-                own_assignor_limit_ms=timeout_ms,
-            )
-            telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
-            runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
+            resources = rebalance_resources(workers, clusters=clusters)
+            runtime = GroupRuntime(await repository.load_group("g"), environment, resources)
             try:
                 yield WatchedGroup(runtime, cluster, clusters, repository)
             finally:

@@ -5,7 +5,28 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from coordinator_api.clock import SteadyClock
+from coordinator_api.clusters import ClusterProviders, Clusters
+from coordinator_api.groups.allowed_assignors import AllowedAssignors
+from coordinator_api.groups.rebalance_runner import RebalanceResources
 from coordinator_api.workers.worker_pool import ServiceWorkers, WorkerPool
+
+
+def rebalance_resources(
+    workers: WorkerPool,
+    allowed: AllowedAssignors | None = None,
+    clusters: Clusters | None = None,
+    own_assignor_limit_ms: int = 60_000,
+) -> RebalanceResources:
+    """As of a service in which a definition may have 1,000 partitions."""
+    return RebalanceResources(
+        allowed or AllowedAssignors(()),
+        workers,
+        clusters or Clusters(ClusterProviders()),
+        SteadyClock(),
+        1_000,
+        own_assignor_limit_ms,
+    )
 
 
 @asynccontextmanager

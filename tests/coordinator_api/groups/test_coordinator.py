@@ -17,6 +17,7 @@ from coordinator_api.group.events import DeclareGroup
 from coordinator_api.group.outcome import Declared
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import read_definition
+from coordinator_api.groups.opening import open_coordinator
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Repository, Written
 from coordinator_api.store.stored_logs import checksum
@@ -38,7 +39,7 @@ append = Repository.append
 
 @asynccontextmanager
 async def opened(directory: Path, **changes: object) -> AsyncIterator[Coordinator]:
-    coordinator = await Coordinator.open(settings_for(directory, **changes))
+    coordinator = await open_coordinator(settings_for(directory, **changes))
     try:
         yield coordinator
     finally:

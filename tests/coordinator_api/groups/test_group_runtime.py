@@ -14,7 +14,6 @@ from typing import TypeVar
 
 import pytest
 
-from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
 from coordinator_api.group import events
 from coordinator_api.group.image import RebalanceCause
@@ -22,20 +21,18 @@ from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected, Response
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.groups import group_runtime
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.groups.durable_group import GroupEnvironment, RecordingFor
 from coordinator_api.groups.event_queue import EventQueue
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.lease.owned_groups import GroupLease
-from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording, RecordingNote, Repository, Written
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
-from tests.coordinator_api.rebalance_workers import rebalance_workers
+from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
 from tests.coordinator_api.store.databases import open_engine
 
 Value = TypeVar("Value")
@@ -90,11 +87,8 @@ async def opened(
         repository = repository_type(engine, 10)
         async with rebalance_workers() as workers:
             environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024)
-            runner = RebalanceRunner(
-                "g", AllowedAssignors(()), lambda: ProcessId(1, 2), workers, 1_000, own_assignor_limit_ms=10_000
-            )
-            telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
-            runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment, lease)
+            resources = rebalance_resources(workers)
+            runtime = GroupRuntime(await repository.load_group("g"), environment, resources, lease)
             try:
                 yield runtime, repository
             finally:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 from assignor.types import TaskId
-from coordinator_api.background_tasks import BackgroundTasks, Value
 from coordinator_api.group.events import Join, Leave, Tick
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
-from coordinator_api.metrics import GroupMeasures, Metrics
+from coordinator_api.metrics import GroupMeasures, MeasuredService, Metrics, ServiceMeasures
 from coordinator_api.telemetry import HOUR_MS, MOST_REBALANCES_KNOWN, GroupStanding
 from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
@@ -21,25 +18,11 @@ A, B = TaskId(0, 0), TaskId(0, 1)
 GIVEN = {"a": assignment((A,)), "b": assignment((B,))}
 
 
-class KeptTasks(BackgroundTasks):
-    """Remembers what was started, for a test that waits for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: list[asyncio.Task[Any]] = []
-
-    def start(self, work: Coroutine[object, object, Value]) -> asyncio.Task[Value]:
-        task = super().start(work)
-        self.started.append(task)
-        return task
-
-
 class Standing:
     def __init__(self) -> None:
         self.recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
         self.passed_s = 0.0
-        self.tasks = KeptTasks()
-        self.standing = GroupStanding(self.recorded.group.image, 0, self.tasks, self._pass)
+        self.standing = GroupStanding(self.recorded.group.image, 0, self._pass)
         for event in (declared("v1"), join("a"), join("b"), Tick()):
             self.follow(self.recorded.send(event))
 
@@ -105,7 +88,7 @@ async def test_should_take_records_in_order_while_a_large_one_is_worked_out_in_a
     group.recorded.now_ms = 1_500
     group.follow(group.recorded.send(Leave("a")))
     assert group.measures(1_500).tasks_without_owner == 0  # not worked out yet
-    await asyncio.gather(*group.tasks.started)
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
     measures = group.measures(2_000)
     assert (measures.tasks_without_owner, measures.without_owner_s, group.passed_s) == (2, 1.0, 1.5)
 
@@ -115,7 +98,8 @@ def test_should_name_the_first_groups_only_and_all_in_the_sums() -> None:
         GroupMeasures("a", 2, 1, 3.0, 0.0, 1, None, 4),
         GroupMeasures("b", 5, 2, 9.0, 7.0, 2, 60.0, 31),
     ]
-    metrics = Metrics(lambda: ({}, 0), lambda: 0, measures=lambda: groups, named_groups=1, unreadable=lambda: 3)
+    metrics = Metrics()
+    metrics.registry.register(MeasuredService(lambda: ServiceMeasures(groups, {"Stable": 2}, 0, 0, 0.0, 3, 5), 1))
     shown = [line for line in metrics.exposition().decode().splitlines() if not line.startswith("#")]
     assert [line for line in shown if "assignor_group_" in line] == [
         'assignor_group_members{group="a"} 2.0',
@@ -133,4 +117,7 @@ def test_should_name_the_first_groups_only_and_all_in_the_sums() -> None:
         "assignor_warm_ups 3.0",
         "assignor_next_probing_rebalance_seconds 60.0",
         "assignor_unreadable_groups 3.0",
+        "assignor_owned_groups 5.0",
+        "assignor_members 7.0",
+        'assignor_groups{state="Stable"} 2.0',
     } <= set(shown)

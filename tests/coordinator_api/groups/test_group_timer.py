@@ -28,7 +28,8 @@ class WatchedTimer:
         self.timer = GroupTimer(self.clock, lambda: self.due_ms.append(self.clock.now_ms() - began_ms))
 
     def set_in(self, ms: int) -> None:
-        self.timer.set(self.clock.now_ms() + ms)
+        now_ms = self.clock.now_ms()
+        self.timer.set(now_ms + ms, now_ms)
 
     async def until_due(self) -> int:
         while not self.due_ms:
@@ -60,7 +61,7 @@ async def test_should_be_due_at_once_when_the_time_has_passed() -> None:
 async def test_should_never_be_due_after_none_or_a_stop() -> None:
     cancelled, stopped = WatchedTimer(), WatchedTimer()
     cancelled.set_in(20)
-    cancelled.timer.set(None)
+    cancelled.timer.set(None, cancelled.clock.now_ms())
     stopped.set_in(20)
     stopped.timer.stop()
     stopped.set_in(20)

@@ -7,7 +7,6 @@ import itertools
 
 import pytest
 
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.group.events import RecheckAssignment, RecheckProcess
 from coordinator_api.group.outcome import Accepted, AssignmentPending, Response
 from coordinator_api.groups.held_requests import WAVE_BYTES, WAVE_MEMBERS, HeldRequests, Recheck
@@ -33,7 +32,7 @@ class Answers:
 class Group:
     def __init__(self) -> None:
         self.answers = Answers()
-        self.held = HeldRequests(self.answers, BackgroundTasks(), lambda _: self.weight)
+        self.held = HeldRequests(self.answers, lambda _: self.weight)
         self.weight = 0
         self.answered = 0
 

@@ -7,25 +7,34 @@ from functools import partial
 
 import pytest
 
+from coordinator_api.clock import AttentiveClock, LoopMonitor
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.groups.admission import MOST_EVENTS_WAITING, Kind, Overload
+from coordinator_api.groups.admission import MOST_EVENTS_WAITING, Backlog, Kind, Overload
 from coordinator_api.groups.coordinator import KeyedLocks
 from coordinator_api.groups.member_connections import GroupsOfConnections, HeldHeartbeats
+from coordinator_api.metrics import Metrics
 
 KINDS: tuple[Kind, ...] = ("computation", "describe", "join")
 
 
+def overload_at(lag_ms: float, waiting: int = 0) -> tuple[Overload, Metrics]:
+    metrics = Metrics()
+    monitor = LoopMonitor(AttentiveClock(), metrics.loop_lag.observe)
+    monitor.lag_ms = lag_ms
+    return Overload(monitor, Backlog(waiting), metrics.shed_requests), metrics
+
+
 def refused(lag_ms: float, waiting: int = 0) -> list[Kind]:
     """The kinds that this service refuses; each of them is counted."""
-    counted: list[Kind] = []
-    overload = Overload(lambda: lag_ms, lambda: waiting, counted.append)
+    overload, metrics = overload_at(lag_ms, waiting)
     told = []
     for kind in KINDS:
         try:
             overload.admit(kind)
         except TooManyRequests:
             told.append(kind)
-    assert counted == told
+    shed = {kind: metrics.registry.get_sample_value("assignor_shed_requests_total", {"kind": kind}) for kind in KINDS}
+    assert [kind for kind in KINDS if shed[kind] == 1] == told
     return told
 
 
@@ -49,7 +58,7 @@ def test_should_refuse_joins_when_very_many_wait_for_their_commit() -> None:
 
 
 def test_should_ask_for_a_longer_pause_the_further_it_is_behind() -> None:
-    overload = Overload(lambda: 4_000, lambda: 0, lambda _kind: None)
+    overload, _ = overload_at(4_000)
     with pytest.raises(TooManyRequests) as raised:
         overload.admit("join")
 

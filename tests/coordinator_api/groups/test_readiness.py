@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from coordinator_api.groups.store_access import StoreReadiness
 from coordinator_api.store.errors import DatabaseReplaced, StoreError
+from coordinator_api.store.repository import Repository
 
 
 class Store:
@@ -26,7 +28,7 @@ class Store:
 
 async def test_should_look_again_and_say_what_is_wrong_without_paths() -> None:
     store = Store(None, StoreError("/secret/path"), DatabaseReplaced("/secret/path"), None)
-    readiness = StoreReadiness(store.check, holds_for_s=0.0)
+    readiness = StoreReadiness(cast(Repository, store), holds_for_s=0.0)
 
     assert [await readiness.problem() for _ in range(4)] == [
         None,
@@ -38,7 +40,7 @@ async def test_should_look_again_and_say_what_is_wrong_without_paths() -> None:
 
 async def test_should_look_once_for_all_who_ask_and_not_again_at_once() -> None:
     store = Store(StoreError("broken"))
-    readiness = StoreReadiness(store.check, holds_for_s=3_600.0)
+    readiness = StoreReadiness(cast(Repository, store), holds_for_s=3_600.0)
 
     first = await asyncio.gather(*(readiness.problem() for _ in range(5)))
 
@@ -49,7 +51,7 @@ async def test_should_look_once_for_all_who_ask_and_not_again_at_once() -> None:
 async def test_should_not_wait_for_a_store_that_hangs_and_ask_it_no_second_time_meanwhile() -> None:
     answers = asyncio.Event()
     store = Store(answers, None)
-    readiness = StoreReadiness(store.check, within_s=0.01, holds_for_s=0.0)
+    readiness = StoreReadiness(cast(Repository, store), within_s=0.01, holds_for_s=0.0)
 
     assert [await readiness.problem() for _ in range(2)] == ["it has not answered for 0.01 s"] * 2
     assert await readiness.problem(0.02) == "it has not answered for 0.02 s"

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +14,6 @@ from assignor.compare import compare_rebalance
 from assignor.recording import parse_recorded_rebalance
 from assignor.rerun import RerunRebalance, run_recorded
 from assignor.snapshot import Member
-from assignor.types import ProcessId
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
@@ -27,18 +23,17 @@ from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored,
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition
-from coordinator_api.groups.durable_group import GroupEnvironment, RecordingFor
+from coordinator_api.groups.durable_group import RecordingFor
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.recorded_documents import expanded
-from coordinator_api.store.repository import Recording, Repository
+from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import WorkerPool
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import definition, subscription
-from tests.coordinator_api.rebalance_workers import rebalance_workers
-from tests.coordinator_api.store.databases import open_engine
+from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
 
 FIRST, SECOND = "9638c027-9105-4c73-b9ed-d0bfcb47a168", "0638c027-9105-4c73-b9ed-d0bfcb47a168"
 MEMBERS = {"m1": Member(subscription(FIRST), "c", "i"), "m2": Member(subscription(SECOND))}
@@ -54,14 +49,12 @@ def asked(generation_id: int = 1, assignor: str = BUILT_IN, revision: int = 1) -
 
 def runner_on(workers: WorkerPool, own_assignor_limit_ms: int = 60_000) -> RebalanceRunner:
     allowed = AllowedAssignors((held_assignor.CLASS_PATH, DYING, BROKEN))
-    return RebalanceRunner(
-        "g", allowed, lambda: ProcessId(1, 2), workers, 1_000, own_assignor_limit_ms=own_assignor_limit_ms
-    )
+    return RebalanceRunner("g", rebalance_resources(workers, allowed, None, own_assignor_limit_ms))
 
 
 async def test_what_comes_back_can_be_stored_as_it_is_and_runs_again_with_the_same_result() -> None:
     async with rebalance_workers() as workers:
-        computed = await runner_on(workers).run(asked(), SteadyClock())
+        computed = await runner_on(workers).run(asked())
 
     event = computed.event
     assert isinstance(event, AssignmentComputed)
@@ -83,9 +76,9 @@ async def test_what_comes_back_can_be_stored_as_it_is_and_runs_again_with_the_sa
 async def test_a_worker_that_does_not_know_the_definition_is_sent_it_again() -> None:
     async with rebalance_workers() as workers:
         runner = runner_on(workers)
-        before = await runner.run(asked(), SteadyClock())
+        before = await runner.run(asked())
         os.kill(await workers.run(os.getpid), signal.SIGKILL)
-        after = await runner.run(asked(generation_id=2), SteadyClock())
+        after = await runner.run(asked(generation_id=2))
 
     assert isinstance(before.event, AssignmentComputed)
     assert isinstance(after.event, AssignmentComputed)
@@ -95,8 +88,8 @@ async def test_a_worker_that_does_not_know_the_definition_is_sent_it_again() -> 
 async def test_another_definition_is_used_though_its_number_is_the_same() -> None:
     async with rebalance_workers() as workers:
         runner = runner_on(workers)
-        await runner.run(asked(), SteadyClock())
-        computed = await runner.run(asked(assignor=BROKEN), SteadyClock())
+        await runner.run(asked())
+        computed = await runner.run(asked(assignor=BROKEN))
 
     assert isinstance(computed.event, RebalanceFailed)
 
@@ -107,8 +100,8 @@ async def test_an_assignor_that_ends_its_process_fails_the_rebalance_as_one_that
 ) -> None:
     async with rebalance_workers() as workers:
         runner = runner_on(workers)
-        failed = await runner.run(asked(assignor=assignor), SteadyClock())
-        after = await runner.run(asked(generation_id=2), SteadyClock())
+        failed = await runner.run(asked(assignor=assignor))
+        after = await runner.run(asked(generation_id=2))
 
     assert isinstance(failed.event, RebalanceFailed)
     with pytest.raises(RuntimeError, match=error):
@@ -138,19 +131,10 @@ class Handed:
         self.came.set()
 
 
-@asynccontextmanager
-async def running_loop(directory: Path, workers: WorkerPool, handed: Handed) -> AsyncIterator[RebalanceLoop]:
-    async with open_engine(directory) as engine:
-        telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
-        clock = SteadyClock()
-        environment = GroupEnvironment(Repository(engine, 1), clock, GroupLimits(), 1_024)
-        standing = ClusterStanding(clock.now_ms, telemetry)
-        tasks = BackgroundTasks()
-        loop = RebalanceLoop(
-            runner_on(workers), standing, telemetry, environment, tasks, 1_000, handed.back, lambda _: True
-        )
-        yield loop
-        loop.stop()
+def loop_on(workers: WorkerPool, handed: Handed) -> RebalanceLoop:
+    telemetry = GroupTelemetry("g", Metrics())
+    standing = ClusterStanding(SteadyClock().now_ms, telemetry)
+    return RebalanceLoop(runner_on(workers), standing, telemetry, 1_000, handed.back, lambda _: True)
 
 
 @pytest.fixture
@@ -161,21 +145,24 @@ def hold(tmp_path: Path) -> Path:
     return file
 
 
-async def test_a_void_rebalance_is_killed_and_the_next_one_runs(tmp_path: Path, hold: Path) -> None:
+async def test_a_void_rebalance_is_killed_and_the_next_one_runs(hold: Path) -> None:
     handed = Handed()
-    async with rebalance_workers() as workers, running_loop(tmp_path, workers, handed) as loop:
+    async with rebalance_workers() as workers:
+        loop = loop_on(workers, handed)
         await _hold_there(workers, hold)
         loop.start(asked(1, held_assignor.CLASS_PATH))
         loop.start(asked(2))
         await handed.came.wait()
+        loop.stop()
 
     assert [event.generation_id for event in handed.events] == [2]
     assert [recording and recording.generation_id for recording in handed.recordings] == [2]
 
 
-async def test_stopping_gives_up_a_running_rebalance_at_once(tmp_path: Path, hold: Path) -> None:
+async def test_stopping_gives_up_a_running_rebalance_at_once(hold: Path) -> None:
     handed = Handed()
-    async with rebalance_workers() as workers, running_loop(tmp_path, workers, handed) as loop:
+    async with rebalance_workers() as workers:
+        loop = loop_on(workers, handed)
         await _hold_there(workers, hold)
         others = asyncio.all_tasks()
         loop.start(asked(1, held_assignor.CLASS_PATH))
@@ -199,10 +186,8 @@ async def test_an_own_assignor_that_hangs_fails_its_rebalance_and_leaves_the_wor
     hold.touch()
     async with rebalance_workers() as workers:
         await _hold_there(workers, hold)
-        computed = await runner_on(workers, own_assignor_limit_ms=50).run(
-            asked(assignor=held_assignor.CLASS_PATH), SteadyClock()
-        )
-        after = await runner_on(workers, own_assignor_limit_ms=1).run(asked(), SteadyClock())
+        computed = await runner_on(workers, own_assignor_limit_ms=50).run(asked(assignor=held_assignor.CLASS_PATH))
+        after = await runner_on(workers, own_assignor_limit_ms=1).run(asked())
 
     assert computed.event == RebalanceFailed(1, "JobTookTooLong: gave no answer within 50 ms", {})
     assert isinstance(after.event, AssignmentComputed)  # Kafka's own have no limit

@@ -11,6 +11,7 @@ import pytest
 
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.opening import open_coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.problems import TITLES
@@ -32,7 +33,7 @@ async def unwritable(*_: object) -> NoReturn:
 
 @pytest.fixture
 async def coordinator(tmp_path: Path) -> AsyncIterator[Coordinator]:
-    opened = await Coordinator.open(settings_for(tmp_path))
+    opened = await open_coordinator(settings_for(tmp_path))
     yield opened
     await opened.close()
 

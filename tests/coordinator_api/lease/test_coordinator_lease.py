@@ -83,7 +83,7 @@ class Rim:
 
     def __init__(self, table: LeaseTable, url: str, lease_store: LeaseStore | None = None) -> None:
         self.groups = Groups()
-        self.metrics = Metrics(lambda: ({}, 0), lambda: 0)
+        self.metrics = Metrics()
         self.store = UnsteadyStore(table, TIMES)
         self.lease = CoordinatorLease(lease_store or self.store, url, "1", self.groups, self.metrics)
 

@@ -1,0 +1,108 @@
+"""Builds the coordinator from the settings: what it is made of, in the order in which parts need each other.
+
+Everything is given to a constructor. The coordinator closes all of it again, in the opposite order.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import structlog
+
+from coordinator_api.clock import AttentiveClock, LoopMonitor
+from coordinator_api.clusters import ClusterProviders, Clusters
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.groups.admission import Quotas, TenantLimits
+from coordinator_api.groups.allowed_assignors import AllowedAssignors
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.durable_group import GroupEnvironment
+from coordinator_api.groups.rebalance_runner import RebalanceResources
+from coordinator_api.metrics import MeasuredService, Metrics
+from coordinator_api.settings import Settings
+from coordinator_api.store.opening import OpenStore, open_store
+from coordinator_api.workers.worker_pool import ServiceWorkers
+
+
+async def open_coordinator(
+    settings: Settings, url: str = "", is_tenant: Callable[[str], bool] = lambda prefix: False
+) -> Coordinator:
+    """Take the store, bring its schema up to date, replay every group that it owns. Raises StoreError, SettingsError.
+
+    A group whose log cannot be read is left out (`Coordinator.unreadable`), and keeps no other from being led. `url`:
+    where this coordinator listens, for others that use the same database. `is_tenant`: as of `Quotas`.
+    """
+    async with AsyncExitStack() as opening:
+        resources = AsyncExitStack()
+        opening.push_async_exit(resources)
+        store = await resources.enter_async_context(open_store(settings))
+        coordinator = _coordinator(settings, store, resources, _advertised(settings, store, url), is_tenant)
+        await coordinator.start()
+        structlog.get_logger("coordinator_api").info(
+            "store_opened",
+            schema=store.schema,
+            schema_before=store.schema_before,
+            groups=len(coordinator.groups),
+            unreadable=len(coordinator.unreadable),
+        )
+        opening.pop_all()
+        return coordinator
+
+
+def _coordinator(
+    settings: Settings, store: OpenStore, resources: AsyncExitStack, url: str, is_tenant: Callable[[str], bool]
+) -> Coordinator:
+    assignors = AllowedAssignors(settings.task_assignor_classes)
+    clusters = Clusters(ClusterProviders(settings.cluster_bootstrap_servers), settings.cluster_request_timeout_ms)
+    resources.callback(clusters.close)
+    workers = ServiceWorkers(settings.computation_max_count)
+    resources.push_async_callback(workers.close)
+    metrics, clock = Metrics(), AttentiveClock()
+    tenant_limits = TenantLimits(
+        settings.tenant_max_groups,
+        settings.tenant_max_members,
+        settings.tenant_max_bytes,
+        settings.tenant_max_computations,
+    )
+    environment = GroupEnvironment(
+        repository=store.repository,
+        clock=clock,
+        limits=GroupLimits(
+            initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            max_size=settings.group_max_size,
+            disconnect_grace_ms=settings.group_disconnect_grace_ms,
+        ),
+        compaction_bytes=settings.records_compaction_bytes,
+        metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
+        metrics=metrics,
+        quotas=Quotas(tenant_limits, is_tenant),
+    )
+    rebalances = RebalanceResources(
+        assignors, workers.rebalances, clusters, clock, settings.group_max_partitions, settings.task_assignor_timeout_ms
+    )
+    monitor = LoopMonitor(clock, metrics.loop_lag.observe)
+    coordinator = Coordinator(settings, store, environment, rebalances, workers, monitor, url, resources)
+    metrics.registry.register(MeasuredService(coordinator.measures, settings.metrics_group_max_count))
+    return coordinator
+
+
+def _advertised(settings: Settings, store: OpenStore, url: str) -> str:
+    """Where other coordinators of the database reach this one."""
+    reached_at = settings.advertised_url or url or f"http://{settings.host}:{settings.port}"
+    if store.lease_store.times.expires and settings.advertised_url is None and _is_any_address(settings.host):
+        structlog.get_logger("coordinator_api").warning(
+            "advertised_url_needed",
+            message=f"callers of other coordinators are sent to {reached_at}: set advertised.url, unless "
+            "this is the only one",
+        )
+    return reached_at
+
+
+def _is_any_address(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
