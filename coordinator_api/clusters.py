@@ -265,14 +265,14 @@ class ClusterStanding:
 
     def answered(self) -> None:
         if self.failing_since_ms is not None:
-            self._telemetry.cluster_back(self._now_ms() - self.failing_since_ms)
+            self._telemetry.logger.info("cluster_answers_again", after_ms=self._now_ms() - self.failing_since_ms)
         self.looked_at_ms = self._now_ms()
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
         # a path in it may have bytes that are no text; it is shown as JSON
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
-        self._telemetry.cluster_look_failed()
+        self._telemetry.metrics.failed_cluster_looks.inc()
         if self.failing_since_ms is None:
             self.failing_since_ms = self._now_ms()
-            self._telemetry.cluster_out_of_reach(self.error)
+            self._telemetry.logger.warning("cluster_out_of_reach", error=self.error)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
-from assignor.errors import AssignorFault
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
     JoinAnswered,
@@ -54,19 +53,16 @@ MOST_MEMBERS_NAMED = 8
 
 
 class GroupTelemetry:
-    """Of one group. Each method says one thing that has happened."""
+    """Of one group. `logger` names the group in each line."""
 
     def __init__(self, group_id: str, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._logger = structlog.get_logger(_LOGGER).bind(group=group_id)
+        self.metrics = metrics
+        self.logger = structlog.get_logger(_LOGGER).bind(group=group_id)
         self._preparing_since: float | None = None
-        self.commit_latency = metrics.commit_latency.time
-        self.assignment_latency = metrics.assignment_latency.time
-        self.count_heartbeat = metrics.heartbeats.inc
 
     def committed(self, records: Sequence[CoordinatorRecord], image: GroupImage) -> None:
         """The records are committed and applied; `image` is the state they led to."""
-        logger = self._logger.bind(generation=image.generation_id, state=str(image.state))
+        logger = self.logger.bind(generation=image.generation_id, state=str(image.state))
         of_members = [record for record in records if isinstance(record, _OfAMember)]
         many = len(of_members) > MOST_MEMBERS_NAMED
         if many:
@@ -74,7 +70,7 @@ class GroupTelemetry:
         for record in records:
             match record:
                 case MemberRemoved(_, reason) if reason is not RemovalReason.LEFT:
-                    self._metrics.expired_sessions.inc()
+                    self.metrics.expired_sessions.inc()
                 case _:
                     pass
             if isinstance(record, _OfAMember):
@@ -121,7 +117,7 @@ class GroupTelemetry:
                 self._preparing_since = time.perf_counter()
                 logger.info("rebalance_preparing", reason=cause.in_words())
             case RebalanceLedElsewhere(led_by, end=end):
-                self._metrics.reported_rebalances.inc()
+                self.metrics.reported_rebalances.inc()
                 logger.info("rebalance_reported", led_by=led_by, outcome=str(end.outcome), error=end.error)
             case RebalanceCompleted():
                 self._completed(record, image)
@@ -133,17 +129,17 @@ class GroupTelemetry:
                 pass
 
     def _completed(self, record: RebalanceCompleted, image: GroupImage) -> None:
-        self._metrics.rebalances.inc()
+        self.metrics.rebalances.inc()
         end = record.end
         last = image.last_rebalance
         cause = "unknown" if last is None or last.cause is None else str(last.cause.reason)
-        self._metrics.rebalance_outcomes.labels(cause, str(end.outcome)).inc()
+        self.metrics.rebalance_outcomes.labels(cause, str(end.outcome)).inc()
         if end.outcome is RebalanceOutcome.ERROR:
-            self._metrics.failed_rebalances.inc()
+            self.metrics.failed_rebalances.inc()
         if self._preparing_since is not None:
-            self._metrics.rebalance_latency.observe(time.perf_counter() - self._preparing_since)
+            self.metrics.rebalance_latency.observe(time.perf_counter() - self._preparing_since)
             self._preparing_since = None
-        self._logger.info(
+        self.logger.info(
             "rebalance_completed",
             generation=record.generation_id,
             outcome=str(end.outcome),
@@ -161,50 +157,11 @@ class GroupTelemetry:
         for response in responses:
             match response:
                 case JoinAnswered():
-                    self._metrics.joins.inc()
+                    self.metrics.joins.inc()
                 case Left():
-                    self._metrics.leaves.inc()
+                    self.metrics.leaves.inc()
                 case _:
                     pass
-
-    def reloaded(self, sequence: int) -> None:
-        self._logger.warning("group_reloaded", sequence=sequence)
-
-    def compaction_failed(self, error: Exception) -> None:
-        self._logger.warning("compaction_failed", error=str(error))
-
-    def rebalance_not_stored(self, generation_id: int, error: Exception) -> None:
-        self._logger.error("rebalance_not_stored", generation=generation_id, error=str(error))
-
-    def rebalance_waits(self, generation_id: int, error: Exception) -> None:
-        """It could not be begun, and is tried again."""
-        self._logger.warning("rebalance_waits", generation=generation_id, error=str(error))
-
-    def rebalance_broken(self, generation_id: int, error: Exception) -> None:
-        self._logger.error("rebalance_broken", generation=generation_id, exc_info=error)
-
-    def cluster_look_failed(self) -> None:
-        self._metrics.failed_cluster_looks.inc()
-
-    def cluster_out_of_reach(self, error: str) -> None:
-        """The first of the looks that fail one after the other."""
-        self._logger.warning("cluster_out_of_reach", error=error)
-
-    def cluster_back(self, after_ms: int) -> None:
-        self._logger.info("cluster_answers_again", after_ms=after_ms)
-
-    def topics_not_told(self, error: Exception) -> None:
-        self._logger.warning("topics_not_told", error=str(error))
-
-    def not_carried_out(self, error: Exception) -> None:
-        self._logger.error("effects_not_carried_out", exc_info=error)
-
-    def tick_failed(self, error: Exception) -> None:
-        """A store that cannot be used is told in a line; anything else is a bug."""
-        if isinstance(error, AssignorFault):
-            self._logger.error("tick_failed", error=str(error))
-        else:
-            self._logger.error("tick_failed", exc_info=error)
 
 
 HOUR_MS = 3_600_000

@@ -135,7 +135,7 @@ class ClusterWatch(GroupWatch):
         try:
             await self._hand_in(TopicsSeen(self._without_single_misses(image, topics)))
         except Exception as error:  # the store did not answer: the next look tells the group again
-            self._telemetry.topics_not_told(error)
+            self._telemetry.logger.warning("topics_not_told", error=str(error))
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
         """Without the topics that only this look did not find."""

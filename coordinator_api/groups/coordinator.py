@@ -6,10 +6,10 @@ import asyncio
 import re
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Set
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from importlib.metadata import version
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -107,7 +107,7 @@ class Coordinator:
         self._rebalances = rebalances
         self._monitor = monitor
         self._resources = resources
-        self._one_at_a_time = KeyedLocks()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks = BackgroundTasks()
         self._giving_away: asyncio.Task[None] | None = None
 
@@ -155,10 +155,14 @@ class Coordinator:
         """
         return await self._handle_creating(group_id, reported.event, reported.recording, tenant)
 
+    def _lock(self, group_id: str) -> asyncio.Lock:
+        """For whoever creates, changes or deletes the group. It exists only while somebody holds it or waits for it."""
+        return self._locks.setdefault(group_id, asyncio.Lock())
+
     async def _handle_creating(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
         """Hand the event to the group, and create the group if need be."""
         self._check_readable(group_id)
-        async with self._one_at_a_time.lock(group_id):
+        async with self._lock(group_id):
             with self.lease.creating(group_id):
                 return await self._handle_alone(group_id, event, recording, tenant)
 
@@ -168,7 +172,7 @@ class Coordinator:
         if runtime is None:
             if not self.lease.is_unknown(group_id):
                 raise not_here(group_id)
-            known = self.groups.keys() | self.lease.known_ids() | self._one_at_a_time.held()
+            known = self.groups.keys() | self.lease.known_ids() | set(self._locks)
             if len(known) > self.settings.group_max_count:
                 # not how many: they are of others as well
                 raise TooManyGroups("this service has as many groups as it may (group.max.count)")
@@ -223,7 +227,7 @@ class Coordinator:
         Nothing is lost of a group that is led: its log is written from memory.
         Raises GroupNotFound, LogIsIntact, LogBeyondRepair, StoreError.
         """
-        async with self._one_at_a_time.lock(group_id):
+        async with self._lock(group_id):
             stored, problem = await self.stored_log(group_id)
             runtime = self.groups.get(group_id)
             if problem is None:
@@ -264,7 +268,7 @@ class Coordinator:
 
         Raises GroupNotFound, UnreadableGroup, StoreError.
         """
-        async with self._one_at_a_time.lock(group_id):
+        async with self._lock(group_id):
             if force and group_id in self.unreadable:
                 stored = await self.repository.stored_log(group_id)
                 if not stored.is_empty:
@@ -287,7 +291,7 @@ class Coordinator:
 
     async def open_owned(self, group_id: str, epoch: int) -> bool:
         """Lead a group that is owned in this epoch; whether there is one. Raises StoreError."""
-        async with self._one_at_a_time.lock(group_id):
+        async with self._lock(group_id):
             runtime = self.groups.get(group_id)
             if runtime is not None and runtime.lease.epoch == epoch:
                 return True
@@ -470,33 +474,3 @@ class Coordinator:
 
 def _no_such_group(group_id: str) -> GroupNotFound:
     return GroupNotFound(f"there is no group {group_id}: declare it by PUT")
-
-
-@dataclass(slots=True)
-class _Used:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-
-
-class KeyedLocks:
-    """On one event loop."""
-
-    def __init__(self) -> None:
-        self._used: dict[str, _Used] = {}
-
-    def held(self) -> Set[str]:
-        """The keys that somebody holds or waits for."""
-        return self._used.keys()
-
-    @asynccontextmanager
-    async def lock(self, key: str) -> AsyncIterator[None]:
-        """Waits for those who came before, for this key only."""
-        used = self._used.setdefault(key, _Used())
-        used.users += 1
-        try:
-            async with used.lock:
-                yield
-        finally:
-            used.users -= 1
-            if not used.users:
-                del self._used[key]

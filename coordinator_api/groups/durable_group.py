@@ -120,7 +120,7 @@ class DurableGroup:
             raise not_here(stored.group_id)
         self._load(stored, await replayed_log(stored, self._environment))
         self.is_uncertain = False
-        self._telemetry.reloaded(stored.sequence)
+        self._telemetry.logger.warning("group_reloaded", sequence=stored.sequence)
 
     def take(self, event: Event, now_ms: int, tenant: str = "") -> Outcome:
         """What the event leads to, in memory. It counts when `commit` has returned. `tenant`: whose quotas hold for it.
@@ -185,7 +185,7 @@ class DurableGroup:
         try:
             lines = await asyncio.to_thread(lambda: [encode_record(record) for record in snapshot_records(image)])
         except Exception as error:  # a bug; the longer log still is what the group is
-            self._telemetry.compaction_failed(error)
+            self._telemetry.logger.warning("compaction_failed", error=str(error))
             self._snapshot_bytes = self._log_bytes
             return
         write = self._repository.renew if self._renews else self._repository.replace
@@ -193,7 +193,7 @@ class DurableGroup:
         try:
             written = await write(self.group.group_id, self._sequence, lines, epoch=self._lease.epoch)
         except StoreError as error:
-            self._telemetry.compaction_failed(error)
+            self._telemetry.logger.warning("compaction_failed", error=str(error))
             self.distrust()
             if isinstance(error, NotOwner):
                 self._lease.was_lost()
@@ -249,7 +249,7 @@ class DurableGroup:
         in_thread = recording is not None or len(taken) >= ENCODED_IN_A_THREAD
         lines = await asyncio.to_thread(_encoded, taken) if in_thread else _encoded(taken)
         group_id = self.group.group_id
-        with self._telemetry.commit_latency():
+        with self._telemetry.metrics.commit_latency.time():
             if deleted:
                 await self._repository.delete(group_id, self._sequence, epoch=self._lease.epoch)
                 self.stored_bytes = 0

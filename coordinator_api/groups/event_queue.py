@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
@@ -39,15 +39,6 @@ ANSWERS_A_TURN = 32
 """How many callers are answered before the loop turns: each of them then writes its response."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedBatch:
-    """What was committed together. `effects`: of the last event that had any; a later rebalance voids the earlier."""
-
-    records: tuple[CoordinatorRecord, ...]
-    responses: tuple[Response, ...]
-    effects: tuple[Effect, ...]
-
-
 @dataclass(slots=True)
 class _Waiting:
     event: Event
@@ -66,8 +57,10 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class _TakenEvents:
-    """The events of the batch that is being put together, and what they lead to."""
+class TakenEvents:
+    """The events of one batch, and what they lead to. `effects`: of the last event that had any; a later rebalance
+    voids the earlier.
+    """
 
     events: list[tuple[_Waiting, Outcome]] = field(default_factory=list)
     recording_for: RecordingFor | None = None
@@ -87,7 +80,7 @@ class EventQueue:
         lease: GroupLease,
         environment: GroupEnvironment,
         reloaded: Callable[[], None],
-        committed: Callable[[CommittedBatch], None],
+        committed: Callable[[Sequence[CoordinatorRecord], TakenEvents], None],
         failed: Callable[[], None],
     ) -> None:
         self.end: Exception | None = None
@@ -135,7 +128,7 @@ class EventQueue:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                if not self._may_answer() or (self._durable.is_uncertain and not await self._reload()):
+                if not await self._is_ready():
                     continue
                 await self._next_batch()
                 if not self._closed and not self._durable.is_uncertain:
@@ -145,33 +138,27 @@ class EventQueue:
             if self._waiting:  # cancelled, with its loop: nobody will be answered any more
                 self._fail(self._all_waiting(), StoreError("the service stops"))
 
-    def _may_answer(self) -> bool:
-        """When not, every event that waits fails."""
+    async def _is_ready(self) -> bool:
+        """Whether the group may be answered for, and is what the store has. When not, every event that waits fails."""
+        is_reloaded = self._durable.is_uncertain
         try:
             self._lease.check()
-        except StoreError as refusal:
-            self._fail(self._all_waiting(), refusal)
-            self._failed()
-            return False
-        return True
-
-    async def _reload(self) -> bool:
-        """Read the group again. When that fails, so does every event that waits."""
-        try:
-            await self._durable.reload()
+            if is_reloaded:
+                await self._durable.reload()
         except Exception as error:
             if isinstance(error, DamagedLog | InputError | IllegalTransition):
                 self.end = error
             self._fail(self._all_waiting(), error)
             self._failed()
             return False
-        self._backlog.events += 1
-        self._waiting.appendleft(_Waiting(Recovered(), None, asyncio.get_running_loop().create_future()))
-        self._reloaded()
+        if is_reloaded:
+            self._backlog.events += 1
+            self._waiting.appendleft(_Waiting(Recovered(), None, asyncio.get_running_loop().create_future()))
+            self._reloaded()
         return True
 
     async def _next_batch(self) -> None:
-        taken = _TakenEvents()
+        taken = TakenEvents()
         try:
             await self._take(taken)
             if not taken.events:
@@ -186,14 +173,13 @@ class EventQueue:
         finally:
             if self._durable.is_uncertain:
                 self._failed()
-        responses = tuple(outcome.response for _, outcome in taken.events)
-        self._committed(CommittedBatch(records, responses, taken.effects))
+        self._committed(records, taken)
         for number, (waiting, outcome) in enumerate(taken.events, start=1):
             waiting.succeed(outcome.response)
             if number % ANSWERS_A_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def _take(self, taken: _TakenEvents) -> None:
+    async def _take(self, taken: TakenEvents) -> None:
         """Take events in memory, until the batch is complete."""
         turn_at_s = time.perf_counter() + SLICE_S
         while self._waiting and len(taken.events) < MOST_IN_A_BATCH:

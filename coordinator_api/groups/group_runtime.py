@@ -19,6 +19,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
+from assignor.errors import AssignorFault
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group import events
@@ -38,13 +39,13 @@ from coordinator_api.group.outcome import (
     RunRebalance,
 )
 from coordinator_api.group.rebalancing import rebalance_to_run
-from coordinator_api.group.records import GenerationStarted, MemberSubscribed
+from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import subscription_info
 from coordinator_api.groups.cluster_watch import ClusterWatch, WarmUpWatch
 from coordinator_api.groups.definitions import Definition, read_input
 from coordinator_api.groups.durable_group import DurableGroup, GroupEnvironment, RecordingFor
-from coordinator_api.groups.event_queue import CommittedBatch, EventQueue
+from coordinator_api.groups.event_queue import EventQueue, TakenEvents
 from coordinator_api.groups.held_requests import HeldRequests
 from coordinator_api.groups.member_connections import HeldHeartbeats
 from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
@@ -164,7 +165,7 @@ class GroupRuntime:
         """
         response = await self._hear(event)
         if isinstance(response, HeartbeatAnswered | ProcessHeartbeatAnswered):
-            self._telemetry.count_heartbeat()
+            self._telemetry.metrics.heartbeats.inc()
         return response
 
     async def _hear(self, event: HeardEvent) -> Response:
@@ -382,17 +383,17 @@ class GroupRuntime:
         now_ms = self._clock.now_ms()
         self._timer.set(now_ms + RETRY_AFTER_STORE_ERROR_MS, now_ms)
 
-    def _committed(self, batch: CommittedBatch) -> None:
+    def _committed(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         try:
-            self._carry_out(batch)
+            self._carry_out(records, taken)
         except Exception as error:  # a bug; what was committed is answered all the same, and asked for again
-            self._telemetry.not_carried_out(error)
+            self._telemetry.logger.error("effects_not_carried_out", exc_info=error)
             self.distrust()
 
-    def _carry_out(self, batch: CommittedBatch) -> None:
-        image, records, now_ms = self._durable.image, batch.records, self._clock.now_ms()
+    def _carry_out(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
+        image, now_ms = self._durable.image, self._clock.now_ms()
         brings_news = any(not isinstance(record, _NO_NEWS) for record in records)
-        self._telemetry.answered(batch.responses)
+        self._telemetry.answered(outcome.response for _, outcome in taken.events)
         if records:
             self._telemetry.committed(records, image)
             self._standing.committed(records, now_ms)
@@ -403,7 +404,7 @@ class GroupRuntime:
             return
         self._cluster_watch.follow(image)
         self._warm_up_watch.follow(image)
-        for effect in batch.effects:
+        for effect in taken.effects:
             self._rebalances.start(effect)
         self._timer.set(self._durable.group.next_timer_ms, now_ms)
 
@@ -429,7 +430,10 @@ class GroupRuntime:
         except (LeaseEnded, NotOwner):  # it is tried again soon, and by then the group may be closed
             self._ticks_again = False
         except Exception as error:  # whatever it was: time must not stop for the group
-            self._telemetry.tick_failed(error)
+            if isinstance(error, AssignorFault):
+                self._telemetry.logger.error("tick_failed", error=str(error))
+            else:  # a bug
+                self._telemetry.logger.error("tick_failed", exc_info=error)
             self._ticks_again = False
             self.distrust()
         finally:

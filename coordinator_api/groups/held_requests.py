@@ -23,6 +23,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from coordinator_api.group.events import RecheckAssignment, RecheckProcess
 from coordinator_api.group.outcome import Response
@@ -54,16 +55,14 @@ IsHeld = Callable[[Response], bool]
 """Whether this answer brings nothing new, so that the request stays held."""
 
 
+@dataclass(slots=True, eq=False)
 class _HeldRequest:
     """One held request. `members`: for how many members it asks. `answer`: None when it is let go without news."""
 
-    __slots__ = ("answer", "is_held", "members", "recheck")
-
-    def __init__(self, recheck: Recheck, is_held: IsHeld, members: int) -> None:
-        self.recheck = recheck
-        self.is_held = is_held
-        self.members = members
-        self.answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
+    recheck: Recheck
+    is_held: IsHeld
+    members: int
+    answer: asyncio.Future[Response | None]
 
     def let_go(self) -> None:
         if not self.answer.done():
@@ -95,7 +94,7 @@ class HeldRequests:
         response = self._ask(recheck)
         if self._released or not is_held(response):
             return response
-        held = _HeldRequest(recheck, is_held, members)
+        held = _HeldRequest(recheck, is_held, members, asyncio.get_running_loop().create_future())
         deadline = asyncio.get_running_loop().call_later(wait_s, held.let_go)
         hang_up = asyncio.ensure_future(gone())
         hang_up.add_done_callback(held.hung_up)

@@ -106,11 +106,11 @@ class RebalanceLoop:
             await self._wait(effect, self._retry_ms)
             return
         except WorkersUnavailable as error:
-            self._telemetry.rebalance_waits(effect.generation_id, error)
+            self._telemetry.logger.warning("rebalance_waits", generation=effect.generation_id, error=str(error))
             await self._wait(effect, WORKERS_RETRY_MS)
             return
         except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
-            self._telemetry.rebalance_broken(effect.generation_id, fault)
+            self._telemetry.logger.error("rebalance_broken", generation=effect.generation_id, exc_info=fault)
             failed = RebalanceFailed(effect.generation_id, f"{type(fault).__name__}: {fault}")
             await self._store(effect, failed, None)
             return
@@ -121,7 +121,7 @@ class RebalanceLoop:
     async def _compute(self, effect: RunRebalance) -> ComputedRebalance:
         """Raises GivenUp for one that has become void, and whatever the runner raises."""
         loop = asyncio.get_running_loop()
-        with self._telemetry.assignment_latency():
+        with self._telemetry.metrics.assignment_latency.time():
             self._began_at_s = loop.time()
             computing = self._computing = loop.create_task(self._runner.run(effect))
             try:
@@ -142,7 +142,7 @@ class RebalanceLoop:
             await self._hand_back(event, recording_for)
         except StoreError as error:
             # the group is read from the store again soon, and then asks for this rebalance if it is still due
-            self._telemetry.rebalance_not_stored(effect.generation_id, error)
+            self._telemetry.logger.error("rebalance_not_stored", generation=effect.generation_id, error=str(error))
 
     async def _wait(self, effect: RunRebalance, wait_ms: int) -> None:
         """Then the rebalance is due again, unless another one has become due or the group has moved on."""

@@ -1,8 +1,7 @@
-"""What is refused under load, in which order; which groups hear of a broken connection; locks that keep nothing."""
+"""What is refused under load, in which order; which groups hear of a broken connection."""
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from coordinator_api.clock import AttentiveClock, LoopMonitor
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.groups.admission import MOST_EVENTS_WAITING, Backlog, Kind, Overload
-from coordinator_api.groups.coordinator import KeyedLocks
 from coordinator_api.groups.member_connections import GroupsOfConnections, HeldHeartbeats
 from coordinator_api.metrics import Metrics
 
@@ -100,27 +98,3 @@ def test_should_know_on_which_other_connection_a_heartbeat_is_held() -> None:
         assert heartbeats.lost(3, ("m",)) == {"m": 1}
 
     assert heartbeats.lost(3, ("m", "n")) == {}
-
-
-async def test_should_lock_one_key_and_no_other_and_keep_none() -> None:
-    locks = KeyedLocks()
-    order: list[str] = []
-
-    async def hold(key: str, name: str, release: asyncio.Event) -> None:
-        async with locks.lock(key):
-            order.append(name)
-            await release.wait()
-
-    first, done = asyncio.Event(), asyncio.Event()
-    done.set()
-    holding = asyncio.ensure_future(hold("a", "first of a", first))
-    await asyncio.sleep(0)
-    waiting = asyncio.ensure_future(hold("a", "second of a", done))
-    await hold("b", "b", done)
-    assert order == ["first of a", "b"]
-    assert locks.held() == {"a"}
-    first.set()
-    await asyncio.gather(holding, waiting)
-
-    assert order == ["first of a", "b", "second of a"]
-    assert not locks.held()
