@@ -392,8 +392,9 @@ class GroupRuntime:
 
     def _carry_out(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         image, now_ms = self._durable.image, self._clock.now_ms()
+        responses = [outcome.response for _, outcome in taken.events]
         brings_news = any(not isinstance(record, _NO_NEWS) for record in records)
-        self._telemetry.answered(outcome.response for _, outcome in taken.events)
+        self._telemetry.answered(responses)
         if records:
             self._telemetry.committed(records, image)
             self._standing.committed(records, now_ms)
