@@ -3,7 +3,7 @@
     zstandard of: text before the assignments (int32 length, UTF-8) | text after them (likewise) | packed assignments
 
 Expanded it is, byte for byte, the JSON that was packed: `before`, each assignment in base64, `after`. That may be a
-hundred times as long, so it comes in chunks. Earlier releases stored the whole JSON as gzip; both are read here.
+hundred times as long, so it comes in chunks. A document that cannot be stored so is stored as gzip of its JSON.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from assignor.errors import InputError
 from assignor.protocol.assignment_packing import pack, share, unpack
 from assignor.protocol.primitives import Reader, Writer
 from assignor.protocol.shared_assignments import SharedAssignments
-from coordinator_api.compression import compress, decompress, gunzip, is_gzip
+from coordinator_api.compression import compress, decompress
 
 _LONGEST = 2**30
+_GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WITH_HEADER = 31
 _GZIP_CHUNK = 65_536
 
@@ -52,7 +53,7 @@ def pack_whole_document(document: Mapping[str, object]) -> bytes:
 
 def expanded(stored: bytes) -> Iterator[bytes]:
     """The rebalance/1 document as JSON, in chunks that belong to one member each. Raises InputError, DecodeError."""
-    if is_gzip(stored):
+    if stored.startswith(_GZIP_MAGIC):
         yield from _gunzipped(stored)
         return
     before, assignments, after = _unpacked(stored)
@@ -72,8 +73,8 @@ class RecordedDocument(NamedTuple):
 
 def read_recorded(stored: bytes) -> RecordedDocument:
     """What was packed, without making all of its text. Raises InputError, DecodeError."""
-    if is_gzip(stored):
-        document = json.loads(gunzip(stored, _LONGEST))
+    if stored.startswith(_GZIP_MAGIC):
+        document = json.loads(b"".join(_gunzipped(stored)))
         output = document["output"]
         texts, output["assignments"] = output["assignments"], {}
         return RecordedDocument(document, {name: base64.b64decode(text) for name, text in texts.items()})

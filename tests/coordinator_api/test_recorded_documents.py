@@ -63,7 +63,7 @@ def test_base64_in_another_spelling_is_stored_as_it_was_sent() -> None:
     assert b"".join(expanded(pack_whole_document(document))) == as_json(document)
 
 
-def test_what_an_earlier_release_stored_is_read_in_chunks() -> None:
+def test_a_document_that_is_stored_as_gzip_is_read_in_chunks() -> None:
     document = as_json({"output": {"assignments": {str(n): "A" * 1_000 for n in range(2_000)}}})
     assert b"".join(expanded(gzip.compress(document, mtime=0))) == document
 
