@@ -56,10 +56,11 @@ class GroupWatch(ABC):
     def follow(self, image: GroupImage) -> None:
         """Watch, or stop watching, as the state of the group requires."""
         self._image = image
-        if not self._is_needed(image):
+        if self._is_needed(image):
+            if self._task is None:
+                self._task = asyncio.create_task(self._watch())
+        elif self._task is not None:
             self.stop()
-        elif self._task is None:
-            self._task = asyncio.create_task(self._watch())
 
     def stop(self) -> None:
         if self._task is not None:

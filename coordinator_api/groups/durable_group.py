@@ -234,7 +234,7 @@ class DurableGroup:
         """How many the group has, whether or not what was taken is committed: a place that is given up is free when the
         commit of that is made. Those of a group that is led elsewhere have joined elsewhere.
         """
-        taken = self.group.image
+        taken = self._taken_image
         return 0 if taken.led_by is not None else max(len(self.image.members), len(taken.members) + joining)
 
     async def _write(
