@@ -68,11 +68,8 @@ class GroupTelemetry:
         if many:
             self._many_members(logger, of_members)
         for record in records:
-            match record:
-                case MemberRemoved(_, reason) if reason is not RemovalReason.LEFT:
-                    self.metrics.expired_sessions.inc()
-                case _:
-                    pass
+            if isinstance(record, MemberRemoved) and record.reason is not RemovalReason.LEFT:
+                self.metrics.expired_sessions.inc()
             if isinstance(record, _OfAMember):
                 if not many:
                     self._member(logger.info, record)
@@ -155,13 +152,10 @@ class GroupTelemetry:
     def answered(self, responses: Iterable[Response]) -> None:
         """Members or operators get these answers to committed events."""
         for response in responses:
-            match response:
-                case JoinAnswered():
-                    self.metrics.joins.inc()
-                case Left():
-                    self.metrics.leaves.inc()
-                case _:
-                    pass
+            if isinstance(response, JoinAnswered):
+                self.metrics.joins.inc()
+            elif isinstance(response, Left):
+                self.metrics.leaves.inc()
 
 
 HOUR_MS = 3_600_000
