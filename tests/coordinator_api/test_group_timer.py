@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from coordinator_api.clock import SteadyClock
-from coordinator_api.groups.group_runtime import GroupTimer
+from coordinator_api.clock import GroupTimer, SteadyClock
 
 
 class HeldClock(SteadyClock):
