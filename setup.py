@@ -6,8 +6,8 @@ package once it is installed, because any other program may have a `migrations` 
 
 With ASSIGNOR_COMPILE=1, as `make setup` has it, Cython makes machine code of the modules in which a large rebalance
 spends most of its time, of the one that reads and writes the records of Kafka's batches, and of the record cache. It
-is the same source; a `.pxd` beside a module gives C types to its names. Without Cython, a C compiler or that variable there is nothing to
-compile, and Python runs the modules as they are, with equal results.
+is the same source; a `.pxd` beside a module gives C types to its names. Without Cython, a C compiler or that variable
+there is nothing to compile, and Python runs the modules as they are, with equal results.
 The wheel is made without, so that one serves every Python.
 """
 

@@ -19,7 +19,7 @@ from coordinator_api.cli.service_commands import settings_of_database
 from coordinator_api.settings import Settings
 
 if TYPE_CHECKING:
-    from coordinator_api.store.backup import Progress
+    from coordinator_api.store.backup_file import Progress
 
 _CALLED = {"groups": "group", "group_records": "record", "rebalances": "rebalance", "tokens": "token"}
 """One row of each table."""

@@ -27,7 +27,7 @@ from assignor.types import TaskId
 from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group.events import Event, TopicsSeen, WarmUpsCaughtUp
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.promotion import awaits_warm_ups
+from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.groups.durable_group import DurableGroup
 from coordinator_api.groups.rebalance_runner import RebalanceRunner

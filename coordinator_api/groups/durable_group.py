@@ -21,8 +21,7 @@ from coordinator_api.clock import SteadyClock
 from coordinator_api.group.events import DeclareGroup, DeleteGroup, Event, Join, ReportRebalance
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.liveness import Session
+from coordinator_api.group.liveness import GroupLimits, Session
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import CoordinatorRecord, HeldRebalanceEnded, IllegalTransition, RebalanceCompleted

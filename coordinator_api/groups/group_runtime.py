@@ -113,7 +113,7 @@ class GroupRuntime:
         self._standing = GroupStanding(self.image, clock.now_ms(), environment.metrics.time_without_owner.inc)
         self._queue = EventQueue(self._durable, self.lease, environment, self._reloaded, self._committed, self._failed)
         self._held_heartbeats = HeldHeartbeats()
-        self._held = HeldRequests(self._hear_now, self._bytes_to_send)
+        self._held = HeldRequests(self._respond_now, self._bytes_to_send)
         self._timer = GroupTimer(clock, self._tick_now)
         self._cluster_watch = ClusterWatch(
             runner, self.cluster, telemetry, environment.metadata_max_age_ms, self.handle
@@ -150,36 +150,36 @@ class GroupRuntime:
         `tenant`: whose quotas it has to keep (`quotas`).
         """
         if isinstance(event, HeartbeatOrFetch):
-            return await self.hear(event)
+            return await self.respond(event)
         if isinstance(event, events.Join) and event.member_id is not None and not self._durable.is_uncertain:
             # its session must not expire while it waits for a commit; nothing else about it is decided yet
             alive = events.Heartbeat(event.member_id, _NO_GENERATION, group_instance_id=event.group_instance_id)
             self.group.respond(alive, self._clock.now_ms(), self.image)
         return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
-    async def hear(self, event: HeartbeatOrFetch) -> Response:
+    async def respond(self, event: HeartbeatOrFetch) -> Response:
         """Answers at once, also while a commit or a rebalance is under way. Only an uncertain group makes it wait, and
         for LONGEST_WAIT_FOR_STORE_S at most.
 
         Raises StoreError when the group is uncertain, cannot be read again, and has bad news for the member.
         """
-        response = await self._hear(event)
+        response = await self._respond(event)
         if isinstance(response, HeartbeatAnswered | ProcessHeartbeatAnswered):
             self._telemetry.metrics.heartbeats.inc()
         return response
 
-    async def _hear(self, event: HeardEvent) -> Response:
+    async def _respond(self, event: HeartbeatOrFetch) -> Response:
         if isinstance(event, events.ProcessHeartbeat) and event.connection_id is not None:
             self._connections.bind(event.connection_id, self.group_id, event.members, self._connection_lost)
         if self._durable.is_uncertain:
             await self._read_again()
             if self._durable.is_uncertain:
-                return self._hear_uncertain(event)
+                return self._respond_while_uncertain(event)
         ticking = self._ticking
-        response = self._hear_now(event)
+        response = self._respond_now(event)
         if isinstance(event, events.Heartbeat) and self._ticking is not ticking:
             await self._own_follow_up()
-            response = self._hear_now(event)
+            response = self._respond_now(event)
         elif isinstance(event, events.FetchAssignment):
             await self._follow_up_of(response)
         return response
@@ -191,7 +191,7 @@ class GroupRuntime:
 
         Raises StoreError like `hear`.
         """
-        response = await self.hear(fetch)
+        response = await self.respond(fetch)
         if not isinstance(response, AssignmentPending) or wait_s <= 0:
             return response
         recheck = events.RecheckAssignment(fetch.member_id, fetch.min_generation, fetch.group_instance_id)
@@ -208,7 +208,7 @@ class GroupRuntime:
         `wait_s` seconds, or until `gone()` returns, and never for more than half of a session, because to be held is no
         sign of life. Raises StoreError like `hear`.
         """
-        response = await self.hear(beat)
+        response = await self.respond(beat)
         if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
             return response
 
@@ -306,12 +306,12 @@ class GroupRuntime:
         self._rebalances.stop()
         await self._queue.close()
 
-    def _hear_now(self, event: HeartbeatOrFetch) -> Response:
+    def _respond_now(self, event: HeartbeatOrFetch) -> Response:
         self.lease.check()
-        heard = self._durable.group.respond(event, self._clock.now_ms(), self._durable.image)
-        if heard.wants_tick:
+        answer = self._durable.group.respond(event, self._clock.now_ms(), self._durable.image)
+        if answer.wants_tick:
             self._tick_now()
-        return heard.response
+        return answer.response
 
     async def _read_again(self) -> None:
         """Any event has the group read again before it. All who wait for that share one."""
@@ -319,7 +319,7 @@ class GroupRuntime:
             self._reading_again = self._queue.put(events.Tick())
         await asyncio.wait((self._reading_again,), timeout=LONGEST_WAIT_FOR_STORE_S)
 
-    def _hear_uncertain(self, event: HeartbeatOrFetch) -> Response:
+    def _respond_while_uncertain(self, event: HeartbeatOrFetch) -> Response:
         """From what was committed for certain: members go on while the store fails. A write whose end is not known was
         answered to nobody, so it may as well come after this. But it may be what would spare a member its refusal.
         """

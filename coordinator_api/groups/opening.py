@@ -13,7 +13,7 @@ import structlog
 
 from coordinator_api.clock import AttentiveClock, LoopMonitor
 from coordinator_api.clusters import ClusterProviders, Clusters
-from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.groups.admission import Quotas, TenantLimits
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.coordinator import Coordinator

@@ -199,7 +199,7 @@ async def fetch_assignment(request: Request) -> Response:
         with coordinator.long_polls.one():
             fetched = await runtime.wait_for_assignment(fetch, wait_ms / 1000, lambda: hung_up(request))
     else:
-        fetched = await runtime.hear(fetch)
+        fetched = await runtime.respond(fetch)
     if isinstance(fetched, AssignmentPending):
         return Response(status_code=204)
     ready = accepted(fetched, AssignmentReady)
@@ -223,7 +223,7 @@ async def heartbeat(request: Request) -> Response:
     """Keep the session alive. The answer says what the member has to do."""
     _, runtime = _addressed(request)
     event = (await _HEARTBEAT(request)).of_member(_member_id(request))
-    answered = accepted(await runtime.hear(event), HeartbeatAnswered)
+    answered = accepted(await runtime.respond(event), HeartbeatAnswered)
     return answer(
         HeartbeatAnswer(
             state=str(answered.state),

@@ -30,7 +30,6 @@ from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording, RecordingNote, Repository, Written
-from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
 from tests.coordinator_api.store.databases import open_engine

@@ -18,7 +18,6 @@ from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.image import unpacked_assignments
-from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, RunRebalance
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.groups.allowed_assignors import AllowedAssignors

@@ -70,8 +70,8 @@ async def led(tmp_path: Path) -> AsyncIterator[Led]:
 async def every_answer(runtime: GroupRuntime) -> list[StoreError]:
     heartbeat = events.Heartbeat("m1", 1)
     asked: tuple[Awaitable[object], ...] = (
-        runtime.hear(heartbeat),
-        runtime.hear(events.FetchAssignment("m1", 1)),
+        runtime.respond(heartbeat),
+        runtime.respond(events.FetchAssignment("m1", 1)),
         runtime.process_heartbeat(events.ProcessHeartbeat({"m1": heartbeat}, 7), None, 600, hang_up_never),
         runtime.wait_for_assignment(events.FetchAssignment("m1", 2), 600, hang_up_never),
         runtime.handle(join()),
@@ -92,7 +92,7 @@ async def test_should_refuse_every_answer_while_the_lease_has_ended(led: Led) ->
 
     led.lease.is_valid = True
     led.runtime.distrust()
-    answered = await led.runtime.hear(events.Heartbeat("m1", 1))
+    answered = await led.runtime.respond(events.Heartbeat("m1", 1))
     assert isinstance(answered, HeartbeatAnswered)
     assert led.lost == []
 
@@ -135,7 +135,7 @@ async def test_should_say_that_it_was_lost_when_a_write_finds_another_epoch(led:
         await led.runtime.handle(events.RequestRebalance("somebody", None))
     assert led.lost == ["g"]
     with pytest.raises(NotOwner):
-        await led.runtime.hear(events.Heartbeat("m1", 1))
+        await led.runtime.respond(events.Heartbeat("m1", 1))
 
 
 async def test_should_say_that_it_was_lost_when_it_is_read_in_another_epoch(led: Led) -> None:
