@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from assignor.access.http_rule import FindPrincipal
-from assignor.access.principals import Principal, Right
+from assignor.access.principals import FindPrincipal, Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of
 
 
@@ -22,7 +21,8 @@ def wall_clock_ms() -> int:
 class Credentials:
     """Belongs to one service. `replace` may be called from another thread than `find`.
 
-    `group_prefixes`: those of all tokens; the empty one is that of who sees all groups.
+    `group_prefixes`: those of all tokens; the empty one is that of a token that sees all groups. `is_empty`: whether no
+    source has a token; then calls carry none.
     """
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
@@ -30,6 +30,7 @@ class Credentials:
         self._of_source: Mapping[str, tuple[TokenEntry, ...]] = {}
         self._by_digest: Mapping[str, TokenEntry] = {}
         self.group_prefixes: frozenset[str] = frozenset()
+        self.is_empty = True
         self._find_signed: FindPrincipal | None = None
 
     def replace(self, source: str, entries: Iterable[TokenEntry]) -> None:
@@ -37,10 +38,12 @@ class Credentials:
         self._of_source = {**self._of_source, source: tuple(entries)}
         self._by_digest = {entry.digest: entry for each in self._of_source.values() for entry in each}
         self.group_prefixes = frozenset(entry.principal.group_prefix for entry in self._by_digest.values())
+        self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
         """Ask `find_signed` for tokens of somebody else, which are known by their signature and not by their hash."""
         self._find_signed = find_signed
+        self.is_empty = False
 
     def entries(self, source: str) -> tuple[TokenEntry, ...]:
         return self._of_source.get(source, ())
@@ -50,11 +53,6 @@ class Credentials:
         for source, entries in self._of_source.items():
             for entry in entries:
                 yield source, entry
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no source has a token: then calls carry none."""
-        return not self._by_digest and self._find_signed is None
 
     @property
     def have_expired(self) -> bool:

@@ -1,14 +1,21 @@
-"""A caller whom a service knows: its name, its right, and the groups that it may see.
+"""A caller of one of our HTTP services: its name, its right, the groups that it may see, and how a service knows it.
 
 Four rights, each of which includes the one before it. A prefix bounds them to groups whose ids begin with it, as
 Kafka's ACLs do with the pattern type PREFIXED. Source of the idea: `org.apache.kafka.common.acl`; its operations are
 gathered into four here, because a group has few calls.
+
+A service without tokens listens on loopback only. It then answers only calls that name a loopback host and come from
+no foreign web page, so that a browser on the same machine is no way in. With tokens every call has to carry one. Kafka
+has SASL for this; a bearer token is what a fleet of Spark executors can carry.
 """
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 
 class Right(StrEnum):
@@ -56,3 +63,55 @@ class Principal:
 
 ANYBODY = Principal("anybody on this machine", Right.ADMIN)
 """Who calls a service that has no tokens, and listens on loopback only."""
+
+FindPrincipal = Callable[[bytes], Principal | None]
+"""Whose token it is; None when it is nobody's, or has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRefusal:
+    """Why a call may not pass. `challenge`: what WWW-Authenticate says with status 401; None: the status is 403."""
+
+    detail: str
+    challenge: str | None = None
+
+
+def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal | AccessRefusal:
+    """Who calls. `find`: None for a service without tokens, on loopback. `headers` have lower-case names."""
+    if find is None:
+        return _foreign_page(headers) or ANYBODY
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        # latin-1 is how headers were decoded: it gives back the bytes that were sent
+        principal = find(given.strip().encode("latin-1"))
+        if principal is not None:
+            return principal
+    challenge = 'Bearer realm="assignor"' + (', error="invalid_token"' if given else "")
+    detail = "the bearer token is none of this service's" if given else "send Authorization: Bearer <token>"
+    return AccessRefusal(detail, challenge)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` can only be reached from this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _foreign_page(headers: Mapping[str, str]) -> AccessRefusal | None:
+    if not is_loopback(_host_of("//" + headers.get("host", "localhost"))):
+        return AccessRefusal("without a token this service answers to loopback hosts only")
+    origin = headers.get("origin")
+    if origin is not None and not is_loopback(_host_of(origin)):
+        return AccessRefusal("without a token this service refuses calls from foreign web pages")
+    return None
+
+
+def _host_of(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""

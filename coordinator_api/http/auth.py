@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from assignor.access.credentials import Credentials
-from assignor.access.http_rule import AccessRefusal, caller, is_loopback
 from assignor.access.issuer_settings import KEYS_URL, IssuerSettings
-from assignor.access.principals import ANYBODY, Principal
+from assignor.access.principals import ANYBODY, AccessRefusal, Principal, caller, is_loopback
 from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
 from assignor.access.tokens import parse_entries, parse_plain_token, plain_token
 from assignor.errors import InputError

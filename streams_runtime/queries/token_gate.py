@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from fastapi.responses import JSONResponse
 
 from assignor.access.credentials import Credentials, wall_clock_ms
-from assignor.access.http_rule import AccessRefusal, caller, is_loopback
 from assignor.access.issuer_settings import signed_tokens_in
+from assignor.access.principals import AccessRefusal, caller, is_loopback
 from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
 from assignor.access.tokens import parse_entries, plain_token
 from assignor.coordinator_calls import CallerToken

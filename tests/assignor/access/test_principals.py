@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.access.http_rule import AccessRefusal, caller, is_loopback
-from assignor.access.principals import ANYBODY, Principal, Right
+from assignor.access.principals import ANYBODY, AccessRefusal, Principal, Right, caller, is_loopback
 
 OWNER = Principal("owner", Right.READER)
 
