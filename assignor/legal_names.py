@@ -13,17 +13,17 @@ from assignor.errors import InputError
 
 LONGEST_NAME = 249
 NAME_PATTERN = rf"^(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{LONGEST_NAME}}}$"
-"""For schemas."""
+LEGAL_NAME = re.compile(NAME_PATTERN)
+"""For `fullmatch`."""
 
 NAME_RULE = f"1 to {LONGEST_NAME} letters, digits, dots, underscores and hyphens, and not '.' or '..'"
 
-_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_NAME}}}\Z", re.ASCII)
 _LONGEST_SHOWN = 80
 
 
 def is_legal_name(name: object) -> bool:
     """Whether Kafka takes it as the name of a topic."""
-    return isinstance(name, str) and name not in (".", "..") and _LEGAL.match(name) is not None
+    return isinstance(name, str) and LEGAL_NAME.fullmatch(name) is not None
 
 
 def checked_name(name: str, what: str, where: str) -> str:

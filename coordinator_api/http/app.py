@@ -13,14 +13,13 @@ from starlette.routing import BaseRoute
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.opening import open_coordinator
 from coordinator_api.http import openapi, problems
-from coordinator_api.http.audit_log import AuditLog
-from coordinator_api.http.auth import Access, Gate
-from coordinator_api.http.body_limits import RequestBodies
+from coordinator_api.http.audit import AuditLog
+from coordinator_api.http.auth import Access
+from coordinator_api.http.call_rights import Gate
 from coordinator_api.http.connections import OpenConnections
-from coordinator_api.http.middleware import RequestGuard
-from coordinator_api.http.other_coordinators import OtherCoordinators
+from coordinator_api.http.middleware import RequestBodies, RequestGuard
+from coordinator_api.http.other_coordinators import OtherCoordinators, on_not_owner
 from coordinator_api.http.proxies import Proxies
-from coordinator_api.http.redirections import on_not_owner
 from coordinator_api.http.routes import (
     about,
     groups,

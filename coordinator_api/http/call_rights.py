@@ -1,140 +1,226 @@
-"""Which right each call needs, and which group it is about. The guard asks before it reads a body.
+"""Who calls, and whether it may: the right that each call needs, and the token that the caller carries.
 
-A call that is not in the table is of no address that this service has: who may look hears so.
-`docs/how-to/protect-the-coordinator.md` has the same table for people, and a test tries each of its cells.
+The guard asks before it reads a body. A call that is not in the table is of no address that this service has: a caller
+that may look is answered so. `docs/how-to/protect-the-coordinator.md` has the same table for people, and a test tries
+each of its cells.
+
+The addresses below /ui answer people, and change with the page. A browser carries its token in a cookie that counts
+below /ui alone, so that no other web page can have a browser make a call below /v1.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Depends
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from assignor.access.principals import ANYBODY, Principal, Right
-from coordinator_api.http.page_rights import PAGE_RIGHTS
+from assignor.access.credentials import Credentials
+from assignor.access.principals import ANYBODY, AccessRefusal, Principal, Right, caller
 from coordinator_api.http.problems import Problem
 
 OPEN_PATHS = frozenset({"/livez", "/readyz"})
 """Health checks, which everybody may ask."""
 
 PRINCIPAL = "principal"
-"""Under this key the `state` of a request has who calls."""
+"""Under this key the `state` of a request has its caller."""
 
 CALL = "call"
 """Under this key the `state` of a request has the `Call` that the guard found; None for none."""
 
-_GROUP, _ANY = "{group}", "{}"
+PAGE = "/ui"
+LOGIN = "/ui/login"
+SESSION_COOKIE = "assignor_session"
 
-RIGHTS: Mapping[tuple[str, str], Right] = {
-    ("GET", "/"): Right.READER,
-    ("GET", "/version"): Right.READER,
-    ("GET", "/docs"): Right.READER,
-    ("GET", "/redoc"): Right.READER,
-    ("GET", "/openapi.json"): Right.READER,
-    ("GET", "/metrics"): Right.READER,
-    ("POST", "/v1/assign"): Right.READER,
-    ("POST", "/v1/simulate"): Right.READER,
-    ("GET", "/v1/groups"): Right.READER,
-    ("GET", "/v1/groups/{group}"): Right.READER,
-    ("GET", "/v1/groups/{group}/rebalances"): Right.READER,
-    ("GET", "/v1/groups/{group}/rebalances/{generation}"): Right.READER,
-    ("GET", "/v1/groups/{group}/rebalances/{generation}/explain"): Right.READER,
-    ("PUT", "/v1/groups/{group}"): Right.MEMBER,
-    ("POST", "/v1/groups/{group}/rebalances"): Right.MEMBER,
-    ("POST", "/v1/groups/{group}/subscriptions"): Right.MEMBER,
-    ("POST", "/v1/groups/{group}/heartbeat"): Right.MEMBER,
-    ("POST", "/v1/groups/{group}/members/{member}/heartbeat"): Right.MEMBER,
-    ("GET", "/v1/groups/{group}/members/{member}/assignment"): Right.MEMBER,
-    ("DELETE", "/v1/groups/{group}/members/{member}"): Right.MEMBER,
-    ("POST", "/v1/groups/{group}/drain"): Right.OPERATOR,
-    ("GET", "/v1/groups/{group}/drain"): Right.READER,
-    ("DELETE", "/v1/groups/{group}/drain"): Right.OPERATOR,
-    ("PUT", "/v1/groups/{group}/promotion"): Right.OPERATOR,
-    ("DELETE", "/v1/groups/{group}/promotion"): Right.OPERATOR,
-    ("POST", "/v1/groups/{group}/rebalance"): Right.OPERATOR,
-    ("GET", "/v1/groups/{group}/hold"): Right.READER,
-    ("PUT", "/v1/groups/{group}/hold"): Right.OPERATOR,
-    ("DELETE", "/v1/groups/{group}/hold"): Right.OPERATOR,
-    ("POST", "/v1/groups/{group}/approve"): Right.OPERATOR,
-    ("POST", "/v1/groups/{group}/discard"): Right.OPERATOR,
-    ("POST", "/v1/groups/{group}/pause"): Right.OPERATOR,
-    ("POST", "/v1/groups/{group}/resume"): Right.OPERATOR,
-    ("PUT", "/v1/groups/{group}/rejoin-grace"): Right.OPERATOR,
-    ("DELETE", "/v1/groups/{group}/rejoin-grace"): Right.OPERATOR,
-    ("DELETE", "/v1/groups/{group}"): Right.OPERATOR,
-    ("GET", "/v1/groups/{group}/log"): Right.OPERATOR,
-    ("POST", "/v1/groups/{group}/repair"): Right.OPERATOR,
-    ("GET", "/v1/tokens"): Right.ADMIN,
-    ("POST", "/v1/tokens"): Right.ADMIN,
-    ("DELETE", "/v1/tokens/{name}"): Right.ADMIN,
-}
-"""Method and address, as FastAPI has it, to the lowest right that may call it; `page_rights` has those of the page."""
+VISITOR = Principal("a visitor", Right.READER, group_prefix="/")
+"""A caller of the login, before it has a token. It sees no group: no id begins so."""
 
-_OF_ALL_GROUPS = frozenset({("GET", "/metrics")})
-"""They count the groups of every tenant, so who sees only some of them may not ask."""
+
+class Endpoint(NamedTuple):
+    """`route`: the address as FastAPI has it. `right`: the lowest that may call it. `audited`: False for a call that
+    the audit log leaves out though it is no GET. `body_limit`: the setting that bounds its body; None for the limit of
+    its method. `all_groups`: it shows the groups of every tenant, so that a caller has to see all of them.
+    """
+
+    method: str
+    route: str
+    right: Right
+    audited: bool = True
+    body_limit: str | None = None
+    all_groups: bool = False
+
+    @property
+    def is_audited(self) -> bool:
+        return self.audited and self.method != "GET"
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/", Right.READER),
+    Endpoint("GET", "/version", Right.READER),
+    Endpoint("GET", "/docs", Right.READER),
+    Endpoint("GET", "/redoc", Right.READER),
+    Endpoint("GET", "/openapi.json", Right.READER),
+    Endpoint("GET", "/metrics", Right.READER, all_groups=True),
+    Endpoint("POST", "/v1/assign", Right.READER, audited=False),
+    Endpoint("POST", "/v1/simulate", Right.READER, audited=False),
+    Endpoint("GET", "/v1/groups", Right.READER),
+    Endpoint("GET", "/v1/groups/{group}", Right.READER),
+    Endpoint("GET", "/v1/groups/{group}/rebalances", Right.READER),
+    Endpoint("GET", "/v1/groups/{group}/rebalances/{generation}", Right.READER),
+    Endpoint("GET", "/v1/groups/{group}/rebalances/{generation}/explain", Right.READER),
+    Endpoint("PUT", "/v1/groups/{group}", Right.MEMBER),
+    Endpoint("POST", "/v1/groups/{group}/rebalances", Right.MEMBER),
+    Endpoint("POST", "/v1/groups/{group}/subscriptions", Right.MEMBER, body_limit="subscription.max.bytes"),
+    # heartbeats come all the time, and change no membership
+    Endpoint(
+        "POST", "/v1/groups/{group}/heartbeat", Right.MEMBER, audited=False, body_limit="process.heartbeat.max.bytes"
+    ),
+    Endpoint(
+        "POST",
+        "/v1/groups/{group}/members/{member}/heartbeat",
+        Right.MEMBER,
+        audited=False,
+        body_limit="heartbeat.max.bytes",
+    ),
+    Endpoint("GET", "/v1/groups/{group}/members/{member}/assignment", Right.MEMBER),
+    Endpoint("DELETE", "/v1/groups/{group}/members/{member}", Right.MEMBER, body_limit="heartbeat.max.bytes"),
+    Endpoint("POST", "/v1/groups/{group}/drain", Right.OPERATOR),
+    Endpoint("GET", "/v1/groups/{group}/drain", Right.READER),
+    Endpoint("DELETE", "/v1/groups/{group}/drain", Right.OPERATOR),
+    Endpoint("PUT", "/v1/groups/{group}/promotion", Right.OPERATOR),
+    Endpoint("DELETE", "/v1/groups/{group}/promotion", Right.OPERATOR),
+    Endpoint("POST", "/v1/groups/{group}/rebalance", Right.OPERATOR),
+    Endpoint("GET", "/v1/groups/{group}/hold", Right.READER),
+    Endpoint("PUT", "/v1/groups/{group}/hold", Right.OPERATOR),
+    Endpoint("DELETE", "/v1/groups/{group}/hold", Right.OPERATOR),
+    Endpoint("POST", "/v1/groups/{group}/approve", Right.OPERATOR),
+    Endpoint("POST", "/v1/groups/{group}/discard", Right.OPERATOR),
+    Endpoint("POST", "/v1/groups/{group}/pause", Right.OPERATOR),
+    Endpoint("POST", "/v1/groups/{group}/resume", Right.OPERATOR),
+    Endpoint("PUT", "/v1/groups/{group}/rejoin-grace", Right.OPERATOR),
+    Endpoint("DELETE", "/v1/groups/{group}/rejoin-grace", Right.OPERATOR),
+    Endpoint("DELETE", "/v1/groups/{group}", Right.OPERATOR),
+    Endpoint("GET", "/v1/groups/{group}/log", Right.OPERATOR),
+    Endpoint("POST", "/v1/groups/{group}/repair", Right.OPERATOR),
+    Endpoint("GET", "/v1/tokens", Right.ADMIN),
+    Endpoint("POST", "/v1/tokens", Right.ADMIN),
+    Endpoint("DELETE", "/v1/tokens/{name}", Right.ADMIN),
+    Endpoint("GET", "/ui", Right.READER),
+    Endpoint("GET", "/ui/login", Right.READER),
+    Endpoint("POST", "/ui/login", Right.READER),
+    Endpoint("POST", "/ui/logout", Right.READER),
+    Endpoint("GET", "/ui/static/{digest}/{file}", Right.READER),
+    Endpoint("GET", "/ui/events", Right.READER),
+    Endpoint("GET", "/ui/groups", Right.READER),
+    Endpoint("GET", "/ui/groups.json", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}/events", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}/time", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}/time/events", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}/what-if", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}/grid.json", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}/levers", Right.READER),
+    Endpoint("POST", "/ui/groups/{group}/levers", Right.OPERATOR),
+    Endpoint("GET", "/ui/groups/{group}/tasks/{task}", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}/tasks/{task}/events", Right.READER),
+    Endpoint("GET", "/ui/groups/{group}/topology", Right.READER),
+    # what a store has is the application's own data
+    Endpoint("GET", "/ui/groups/{group}/stores", Right.OPERATOR),
+)
+
+
+class Call(NamedTuple):
+    """`parameters`: what stands in the place of the names of the endpoint's route."""
+
+    endpoint: Endpoint
+    parameters: Mapping[str, str]
 
 
 class Need(NamedTuple):
-    """`group_id`: whom the call is about; None for the service. `all_groups`: who calls has to see every group."""
+    """`group_id`: whom the call is about; None for the service. `all_groups`: the caller has to see every group."""
 
     right: Right
     group_id: str | None = None
     all_groups: bool = False
 
 
-class Call(NamedTuple):
-    """`route`: the address as FastAPI has it. `parameters`: what stands in the place of its names."""
+def _by_shape() -> dict[tuple[str, int], list[tuple[Endpoint, list[str]]]]:
+    """Endpoints with the segments of their routes, by method and number of segments."""
+    endpoints: dict[tuple[str, int], list[tuple[Endpoint, list[str]]]] = {}
+    for endpoint in ENDPOINTS:
+        segments = endpoint.route.split("/")
+        endpoints.setdefault((endpoint.method, len(segments)), []).append((endpoint, segments))
+    return endpoints
 
-    route: str
-    parameters: Mapping[str, str]
-    right: Right
-    all_groups: bool
+
+_BY_SHAPE = _by_shape()
 
 
 def call_of(method: str, path: str) -> Call | None:
     """Which call of the table this is; None for none. `path`: without escapes and query."""
-    segments = path.split("/")
-    route = _route(method, segments)
-    if route is None:
-        return None
-    named = zip(route.address.split("/"), segments, strict=True)
-    parameters = {name[1:-1]: segment for name, segment in named if name.startswith("{")}
-    return Call(route.address, parameters, route.right, route.all_groups)
+    given = path.split("/")
+    for endpoint, segments in _BY_SHAPE.get((method, len(given)), ()):
+        parameters = {}
+        for segment, value in zip(segments, given, strict=True):
+            if segment[:1] == "{":
+                parameters[segment[1:-1]] = value
+            elif segment != value:
+                break
+        else:
+            return Call(endpoint, parameters)
+    return None
+
+
+def is_page(path: str) -> bool:
+    return path == PAGE or path.startswith(PAGE + "/")
+
+
+class Gate:
+    """Finds out who calls, and refuses callers without the right to. Its methods raise Problem 401 or 403."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def check(self, method: str, path: str, headers: Mapping[str, str]) -> Principal:
+        """The caller, which has the right. `headers` have lower-case names."""
+        found = self.caller(path, headers)
+        check_right(found, need(call_of(method, path), path))
+        return found
+
+    def caller(self, path: str, headers: Mapping[str, str]) -> Principal:
+        """The caller, whatever it may. `headers` have lower-case names."""
+        if path in OPEN_PATHS:
+            return ANYBODY
+        if is_page(path):
+            if _is_open_page(path) and not self._credentials.is_empty:
+                return VISITOR
+            headers = with_session(headers)
+        found = caller(None if self._credentials.is_empty else self._credentials.find, headers)
+        if isinstance(found, AccessRefusal):
+            if found.challenge is None:
+                raise Problem("CLUSTER_AUTHORIZATION_FAILED", found.detail)
+            raise Problem("SASL_AUTHENTICATION_FAILED", found.detail, headers={"WWW-Authenticate": found.challenge})
+        return found
+
+
+def _is_open_page(path: str) -> bool:
+    """The login, and the files that every page is made of: a browser has them before it has a token."""
+    return path == LOGIN or (path.startswith("/ui/static/") and path.count("/") == 4)
 
 
 def need(call: Call | None, path: str) -> Need:
     """What this call needs. `path`: without escapes and query."""
     if call is not None:
-        return Need(call.right, call.parameters.get("group"), call.all_groups)
+        return Need(call.endpoint.right, call.parameters.get("group"), call.endpoint.all_groups)
     segments = path.split("/")
     # no such address, or it has no such method; but whose group is named shall not be found out that way either
     in_group = segments[:3] in (["", "v1", "groups"], ["", "ui", "groups"]) and len(segments) > 3
     return Need(Right.READER, segments[3] if in_group else None)
-
-
-async def check_is_same_call(request: Request) -> None:
-    """The guard and FastAPI each find the call by its address: a difference, such as a line break that
-    only one of them overlooks, would be a way around the rights. Raises HTTPException 404.
-    """
-    path = request.scope["path"]
-    found: Call | None = request.scope["state"][CALL]
-    known = path if found is None and path in OPEN_PATHS else found and found.route
-    if request.scope["route"].path != known:
-        raise HTTPException(404)
-
-
-def checked_router(**named: Any) -> APIRouter:
-    """What every file of routes begins with: `APIRouter(**named)` with `check_is_same_call`. A call's id is its name.
-
-    The application takes its routes as they are. Included by another router, each would be built once more, within the
-    first request, which others would wait for.
-    """
-    return APIRouter(
-        dependencies=[Depends(check_is_same_call)], generate_unique_id_function=lambda route: route.name, **named
-    )
 
 
 def check_right(principal: Principal, asked: Need) -> None:
@@ -157,37 +243,54 @@ def check_right(principal: Principal, asked: Need) -> None:
 
 
 def principal_of(request: Request) -> Principal:
-    """Who calls, as the guard found out."""
+    """The caller, as the guard found out."""
     principal: Principal = request.scope.get("state", {}).get(PRINCIPAL, ANYBODY)
     return principal
 
 
-class _Route(NamedTuple):
-    address: str
-    segments: list[str]
-    right: Right
-    all_groups: bool
+async def check_is_same_call(request: Request) -> None:
+    """The guard and FastAPI each find the call by its address: a difference, such as a line break that
+    only one of them overlooks, would be a way around the rights. Raises HTTPException 404.
+    """
+    path = request.scope["path"]
+    found: Call | None = request.scope["state"][CALL]
+    known = path if found is None and path in OPEN_PATHS else found and found.endpoint.route
+    if request.scope["route"].path != known:
+        raise HTTPException(404)
 
 
-def _route(method: str, segments: list[str]) -> _Route | None:
-    for route in _BY_SHAPE.get((method, len(segments)), ()):
-        if all(
-            expected in (_ANY, _GROUP) or expected == segment
-            for expected, segment in zip(route.segments, segments, strict=True)
-        ):
-            return route
-    return None
+def checked_router(**named: Any) -> APIRouter:
+    """What every file of routes begins with: `APIRouter(**named)` with `check_is_same_call`. A call's id is its name.
+
+    The application takes its routes as they are. Included by another router, each would be built once more, within the
+    first request, which others would wait for.
+    """
+    return APIRouter(
+        dependencies=[Depends(check_is_same_call)], generate_unique_id_function=lambda route: route.name, **named
+    )
 
 
-def _by_shape() -> dict[tuple[str, int], list[_Route]]:
-    routes: dict[tuple[str, int], list[_Route]] = {}
-    for (method, address), right in (*RIGHTS.items(), *PAGE_RIGHTS.items()):
-        segments = [
-            segment if segment == _GROUP or not segment.startswith("{") else _ANY for segment in address.split("/")
-        ]
-        route = _Route(address, segments, right, (method, address) in _OF_ALL_GROUPS)
-        routes.setdefault((method, len(segments)), []).append(route)
-    return routes
+def cookie_value(token: bytes) -> str:
+    """A token may have any bytes, and a cookie may not."""
+    return base64.urlsafe_b64encode(token).decode("ascii").rstrip("=")
 
 
-_BY_SHAPE = _by_shape()
+def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
+    """The token that a browser carries; None without any. `headers` have lower-case names."""
+    sent = headers.get("cookie")
+    if sent is None:
+        return None
+    try:
+        found = SimpleCookie(sent).get(SESSION_COOKIE)
+        value = "" if found is None else found.value
+        return base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True) or None
+    except (CookieError, binascii.Error, ValueError):
+        return None
+
+
+def with_session(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers by which a caller of a page is known: a token of the cookie counts as one that was sent."""
+    token = None if "authorization" in headers else token_of_cookie(headers)
+    if token is None:
+        return headers
+    return {**headers, "authorization": f"Bearer {token.decode('latin-1')}"}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from starlette.requests import Request
 
 from assignor.errors import AssignorFault
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.problems import stopping
+from coordinator_api.workers.worker_pool import PoolClosed
 
 Value = TypeVar("Value")
 
@@ -37,3 +40,16 @@ async def unless_hung_up(request: Request, work: Coroutine[object, object, Value
         if not working.done():
             working.cancel()
             await asyncio.wait((working,))
+
+
+async def run_in_worker(
+    request: Request, coordinator: Coordinator, function: Callable[..., Value], *arguments: object
+) -> Value:
+    """`function(*arguments)` in a worker process that is killed when the caller hangs up: raises CallerGone.
+
+    Raises Problem when the service stops meanwhile.
+    """
+    try:
+        return await unless_hung_up(request, coordinator.workers.computations.run(function, *arguments))
+    except PoolClosed:
+        raise stopping() from None

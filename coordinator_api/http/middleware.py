@@ -3,8 +3,10 @@
     public address -> audit -> no upgrade -> who calls -> may they -> the whole body, within its limits
     -> the owner of the group -> route -> audit line -> answer -> metrics
 
-The caller's right is checked before the body is read, so a stranger cannot fill the memory. A call about a group of
-another coordinator is redirected. An error that no handler knows becomes a problem with status 500.
+The caller's right is checked before the body is read, so a stranger cannot fill the memory. A body is read whole before
+its route runs, so that a route never sees half of one: each call has a limit for its size, all bodies together have one
+for their memory, and a body has to arrive in time. A call about a group of another coordinator is redirected. An error
+that no handler knows becomes a problem with status 500.
 """
 
 from __future__ import annotations
@@ -17,18 +19,127 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.audit_log import AuditLog
-from coordinator_api.http.audited_calls import AuditedCall, begin
-from coordinator_api.http.auth import Gate
-from coordinator_api.http.body_limits import RequestBodies
-from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, call_of, check_right, need
+from coordinator_api.http.audit import AuditLog, begin
+from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, Gate, call_of, check_right, is_page, need
 from coordinator_api.http.connections import OpenConnections
+from coordinator_api.http.dependencies import BODY
 from coordinator_api.http.hang_ups import CallerGone
+from coordinator_api.http.other_coordinators import not_here
 from coordinator_api.http.problems import Problem, answer_to, stopping, unexpected
 from coordinator_api.http.proxies import Proxies
-from coordinator_api.http.redirections import not_here
+from coordinator_api.settings import Settings
 
 _NO_ROUTE = "(none)"
+_DOCUMENT_METHODS = frozenset({"PUT", "POST"})
+
+EMPTY_BODY_BYTES = 1_024
+"""Limit for a call that needs no body."""
+
+FORM_BYTES = 65_536
+"""Limit for a form of the page. A stranger may send the login form."""
+
+BODIES_AT_ONE_TIME = 8
+"""All bodies together may take as much memory as this many of the largest."""
+
+
+class RequestBodies:
+    """The bodies of all requests of one service that have not been answered yet."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._max_bytes = {
+            "subscription.max.bytes": settings.subscription_max_bytes,
+            "process.heartbeat.max.bytes": settings.process_heartbeat_max_bytes,
+            "heartbeat.max.bytes": settings.heartbeat_max_bytes,
+            "request.max.bytes": settings.request_max_bytes,
+            "for a form of the page": FORM_BYTES,
+            "for a call without a document": EMPTY_BODY_BYTES,
+        }
+        self._timeout_s = settings.request_timeout_ms / 1000
+        self._most_held_bytes = BODIES_AT_ONE_TIME * settings.request_max_bytes
+        self._held_bytes = 0
+        self._arriving: set[asyncio.Timeout] = set()
+        self._stopping = False
+
+    def begin_stop(self) -> None:
+        """Refuse the requests whose bodies are still arriving: a slow sender would delay the stop."""
+        self._stopping = True
+        now_s = asyncio.get_running_loop().time()
+        for timeout in self._arriving:
+            if not timeout.expired():
+                timeout.reschedule(now_s)
+
+    def hold(self, size: int) -> None:
+        """Raises Problem when all bodies together take too much memory."""
+        if self._held_bytes + size > self._most_held_bytes:
+            raise Problem(
+                "THROTTLING_QUOTA_EXCEEDED",
+                "many large bodies are under way already: try again",
+                headers={"Retry-After": "1"},
+            )
+        self._held_bytes += size
+
+    def release(self, size: int) -> None:
+        self._held_bytes -= size
+
+    async def arrive(self, body: RequestBody, call: Call | None, scope: Scope, receive: Receive) -> bytes:
+        """The whole body. Raises Problem 408, 413, 429 and 503, and CallerGone."""
+        limit = self._limit(call, scope["method"], scope["path"])
+        max_bytes = self._max_bytes[limit]
+        too_large = Problem("MESSAGE_TOO_LARGE", f"a body may have {max_bytes} bytes ({limit})")
+        announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if announced.isdigit() and int(announced[:20]) > max_bytes:
+            raise too_large
+        try:
+            async with asyncio.timeout(0 if self._stopping else self._timeout_s) as timeout:
+                self._arriving.add(timeout)
+                try:
+                    return await body.read(max_bytes, too_large, receive)
+                finally:
+                    self._arriving.discard(timeout)
+        except TimeoutError:
+            if self._stopping:
+                raise stopping() from None
+            detail = f"the body did not arrive within {self._timeout_s:g} s"
+            raise Problem("REQUEST_TIMED_OUT", detail, headers={"Connection": "close"}) from None
+
+    def _limit(self, call: Call | None, method: str, path: str) -> str:
+        """The setting that has it, or what it is for."""
+        if call is not None and call.endpoint.body_limit is not None:
+            return call.endpoint.body_limit
+        if is_page(path):
+            return "for a form of the page"
+        return "request.max.bytes" if method in _DOCUMENT_METHODS else "for a call without a document"
+
+
+class RequestBody:
+    """The body of one request. Only one that arrives in several pieces counts as held memory, until `release`."""
+
+    def __init__(self, bodies: RequestBodies) -> None:
+        self._bodies = bodies
+        self._held_bytes = 0
+
+    async def read(self, max_bytes: int, too_large: Problem, receive: Receive) -> bytes:
+        """Raises `too_large`, Problem 429, and CallerGone."""
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise CallerGone("the caller hung up before the whole body had arrived")
+            piece: bytes = message.get("body", b"")
+            if len(body) + len(piece) > max_bytes:
+                raise too_large
+            more = message.get("more_body", False)
+            if not more and not body:
+                return bytes(piece)
+            self._bodies.hold(len(piece))
+            self._held_bytes += len(piece)
+            body += piece
+            if not more:
+                return bytes(body)
+
+    def release(self) -> None:
+        """The request has been answered."""
+        self._bodies.release(self._held_bytes)
 
 
 class RequestGuard:
@@ -47,13 +158,14 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        scope.setdefault("state", {})
+        state = scope.setdefault("state", {})
         connections: OpenConnections = scope["app"].state.connections
-        connections.note(scope)  # before a forwarded address replaces the caller's
-        self._proxies.note(scope)
-        call = call_of(scope["method"], scope["path"])
-        scope["state"][CALL] = call
-        audited = begin(self._audit, scope, call)
+        connections.note(scope)
+        # nothing is to be noted of a call that came through no proxy, which most do
+        if self._proxies.root_path or any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
+            self._proxies.note(scope)
+        call = state[CALL] = call_of(scope["method"], scope["path"])
+        audited = begin(self._audit, scope, call) if call is not None and call.endpoint.is_audited else None
         send_on = send if audited is None else audited.before(send)
         status = 0
 
@@ -65,8 +177,26 @@ class RequestGuard:
                     connections.ends_with_answer(scope)
             await send_on(message)
 
+        body = RequestBody(self._bodies)
         try:
-            await self._answer(call, audited, scope, receive, send_and_note)
+            try:
+                headers = Headers(scope=scope)
+                _check_upgrade(headers)
+                principal = state[PRINCIPAL] = self._gate.caller(scope["path"], headers)
+                if audited is not None:
+                    audited.made_by(principal)
+                check_right(principal, need(call, scope["path"]))
+                state[BODY] = await self._bodies.arrive(body, call, scope, receive)
+                coordinator: Coordinator = scope["app"].state.coordinator
+                if coordinator.lease.is_shared and call is not None:
+                    elsewhere = await not_here(scope, coordinator, call.parameters.get("group"))
+                    if elsewhere is not None:
+                        raise elsewhere
+            except Problem as refusal:
+                # uvicorn discards the rest of the body; to close the connection would take the answer from the caller
+                await answer_to(scope, refusal)(scope, receive, send_and_note)
+                return
+            await self._app(scope, receive, send_and_note)
         except CallerGone:
             return
         except asyncio.CancelledError:
@@ -80,35 +210,12 @@ class RequestGuard:
                 raise  # the answer had begun: all that is left is to cut the connection
             await answer_to(scope, problem)(scope, receive, send_and_note)
         finally:
+            body.release()
             self._measure(call, scope, status, time.perf_counter() - started)
-
-    async def _answer(
-        self, call: Call | None, audited: AuditedCall | None, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        with self._bodies.one() as arriving:
-            try:
-                _check_upgrade(Headers(scope=scope))
-                principal = self._gate.caller(scope["path"], Headers(scope=scope))
-                scope["state"][PRINCIPAL] = principal
-                if audited is not None:
-                    audited.made_by(principal)
-                check_right(principal, need(call, scope["path"]))
-                body = await self._bodies.arrive(arriving, call, scope, receive)
-            except Problem as problem:
-                # uvicorn discards the rest of the body; to close the connection would take the answer from the caller
-                await answer_to(scope, problem)(scope, receive, send)
-                return
-            coordinator: Coordinator = scope["app"].state.coordinator
-            if coordinator.lease.is_shared and call is not None:
-                elsewhere = await not_here(scope, coordinator, call.parameters.get("group"))
-                if elsewhere is not None:
-                    await answer_to(scope, elsewhere)(scope, receive, send)
-                    return
-            await self._app(scope, _replay(body, receive), send)
 
     def _measure(self, call: Call | None, scope: Scope, status: int, seconds: float) -> None:
         # the route's pattern, not the path: groups and members must not become label values
-        route = call.route if call is not None else getattr(scope.get("route"), "path", _NO_ROUTE)
+        route = call.endpoint.route if call is not None else getattr(scope.get("route"), "path", _NO_ROUTE)
         method = scope["method"] if route != _NO_ROUTE else "(any)"
         measured = self._measured.get((method, route, status))
         if measured is None:
@@ -146,17 +253,3 @@ def _check_upgrade(headers: Headers) -> None:
             "Upgrade: the service speaks HTTP/1.1; send the request without an upgrade",
             headers={"Connection": "close"},
         )
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once, and then the messages of the connection (that the caller hung up)."""
-    sent = False
-
-    async def replayed() -> Message:
-        nonlocal sent
-        if sent:
-            return await receive()
-        sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replayed

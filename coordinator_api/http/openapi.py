@@ -18,14 +18,14 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coordinator_api.http.audited_calls import AUDITED, MAX_REASON, REASON_PATTERN
-from coordinator_api.http.call_rights import OPEN_PATHS
+from coordinator_api.http.audit import MAX_REASON, REASON_PATTERN
+from coordinator_api.http.call_rights import ENDPOINTS, OPEN_PATHS
 from coordinator_api.http.models.levers import HoldBody, RejoinGraceBody
 from coordinator_api.http.models.members import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody
 from coordinator_api.http.models.service import TokenBody
+from coordinator_api.http.other_coordinators import MOVED
 from coordinator_api.http.problems import MEDIA_TYPE
 from coordinator_api.http.proxies import public_address
-from coordinator_api.http.redirections import MOVED
 
 BODIES: tuple[type[BaseModel], ...] = (
     SubscriptionBody,
@@ -135,13 +135,13 @@ def _say_where_groups_are(document: dict[str, Any]) -> None:
 
 def _take_reasons(document: dict[str, Any]) -> None:
     """Each call that the audit log has takes one."""
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            if (method.upper(), path) in AUDITED:
-                reason = {**_REASON, "required": path == _NEEDS_A_REASON}
-                if path == _NEEDS_A_REASON:
-                    reason["schema"] = {**_REASON["schema"], "minLength": 1}
-                operation["parameters"] = [*operation.get("parameters", ()), reason]
+    for endpoint in ENDPOINTS:
+        operation = document["paths"].get(endpoint.route, {}).get(endpoint.method.lower())
+        if operation is not None and endpoint.is_audited:
+            reason = {**_REASON, "required": endpoint.route == _NEEDS_A_REASON}
+            if reason["required"]:
+                reason["schema"] = {**_REASON["schema"], "minLength": 1}
+            operation["parameters"] = [*operation.get("parameters", ()), reason]
 
 
 def _give_examples(operation: dict[str, Any], found: dict[str, Any]) -> None:

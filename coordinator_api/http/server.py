@@ -35,7 +35,7 @@ from assignor.printable import lines, one_line
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.opening import open_coordinator
 from coordinator_api.http.app import Pages, create_app
-from coordinator_api.http.audit_log import check_audit_log
+from coordinator_api.http.audit import check_audit_log
 from coordinator_api.http.auth import Access
 from coordinator_api.http.connections import OpenConnections, connection_class
 from coordinator_api.http.garbage import Garbage, set_aside_what_is_there

@@ -6,6 +6,6 @@ A page shows, says what to do, and stays right: its live part (`NAME_live.html`)
 over an event stream that its digest is another one now. Nothing is kept in the page. Without JavaScript every page can
 be read, every link followed and every form sent.
 
-To add a view: an address in `http/page_rights.py`, a route in `routes/`, values in `views/`, two templates; styles and
+To add a view: an address in `http/call_rights.py`, a route in `routes/`, values in `views/`, two templates; styles and
 scripts are files in `static/`, which has no folders.
 """

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.held_requests import Watcher
-from coordinator_api.http.auth import Gate
+from coordinator_api.http.call_rights import Gate
 from coordinator_api.http.problems import Problem
 from coordinator_api.web.rendering import SECURITY_HEADERS
 

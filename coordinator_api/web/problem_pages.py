@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from coordinator_api.http.page_rights import LOGIN, PAGE, is_page, token_of_cookie
+from coordinator_api.http.call_rights import LOGIN, PAGE, is_page, token_of_cookie
 from coordinator_api.http.problems import TITLES, Problem
 from coordinator_api.http.proxies import public_address, raw_path, reference
 from coordinator_api.web.rendering import PAGE_HEADERS, rendered

@@ -19,8 +19,8 @@ from starlette.responses import Response
 
 from assignor.access.principals import Right
 from assignor.printable import one_line
-from coordinator_api.http.call_rights import principal_of
-from coordinator_api.http.page_rights import PAGE, SESSION_COOKIE, cookie_value, with_session
+from coordinator_api.http.call_rights import PAGE, SESSION_COOKIE, cookie_value, principal_of, with_session
+from coordinator_api.http.dependencies import body_of
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.proxies import public_address
 
@@ -56,7 +56,7 @@ async def checked_form(request: Request) -> Mapping[str, str]:
     if kind != "application/x-www-form-urlencoded":
         raise Problem("INVALID_REQUEST", "a form comes as application/x-www-form-urlencoded", status=415)
     try:
-        sent = (await request.body()).decode("utf-8")
+        sent = body_of(request).decode("utf-8")
         fields = dict(parse_qsl(sent, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS))
     except ValueError:
         raise Problem("INVALID_REQUEST", "the form cannot be read") from None

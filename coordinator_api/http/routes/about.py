@@ -7,11 +7,10 @@ from importlib.metadata import version
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
-from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.call_rights import PAGE, checked_router
+from coordinator_api.http.dependencies import answer, problems
 from coordinator_api.http.models.service import ServiceAnswer, VersionAnswer
-from coordinator_api.http.page_rights import PAGE
 from coordinator_api.http.proxies import public_address, reference
-from coordinator_api.http.routes.surface import answer, problems
 
 router = checked_router(tags=["service"], responses=problems())
 

@@ -14,15 +14,9 @@ from coordinator_api.group.outcome import Accepted, Declared, Rejected
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
-from coordinator_api.http.audited_calls import note_effect, note_lever, reason_of
-from coordinator_api.http.bodies import document_body, run_on_document
+from coordinator_api.http.audit import note_effect, note_lever, reason_of
 from coordinator_api.http.call_rights import Need, check_right, checked_router, principal_of
-from coordinator_api.http.group_document import group_document, group_line
-from coordinator_api.http.hang_ups import unless_hung_up
-from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList, UnreadableGroupLine
-from coordinator_api.http.other_coordinators import groups_elsewhere
-from coordinator_api.http.problems import Problem
-from coordinator_api.http.routes.surface import (
+from coordinator_api.http.dependencies import (
     DrainedInstance,
     DrainedMember,
     GroupId,
@@ -30,10 +24,17 @@ from coordinator_api.http.routes.surface import (
     accepted,
     answer,
     caller,
+    document_body,
     link,
     one_drained,
     problems,
+    run_on_document,
 )
+from coordinator_api.http.group_document import group_document, group_line
+from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList, UnreadableGroupLine
+from coordinator_api.http.other_coordinators import groups_elsewhere
+from coordinator_api.http.problems import Problem
 
 router = checked_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 

@@ -12,16 +12,13 @@ from fastapi import Depends, Request, Response
 
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted
-from coordinator_api.http.audited_calls import note_lever, reason_of
-from coordinator_api.http.bodies import JsonBody
+from coordinator_api.http.audit import note_lever, reason_of
 from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.group_document import described_group
-from coordinator_api.http.models.levers import DrainedLever, RejoinGraceBody
-from coordinator_api.http.problems import Problem
-from coordinator_api.http.routes.surface import (
+from coordinator_api.http.dependencies import (
     DrainedInstance,
     DrainedMember,
     GroupId,
+    JsonBody,
     TheCoordinator,
     accepted,
     answer,
@@ -29,6 +26,9 @@ from coordinator_api.http.routes.surface import (
     one_drained,
     problems,
 )
+from coordinator_api.http.group_document import described_group
+from coordinator_api.http.models.levers import DrainedLever, RejoinGraceBody
+from coordinator_api.http.problems import Problem
 
 router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409, 415))
 

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from coordinator_api.groups.repairs import GroupRepair
 from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, problems
 from coordinator_api.http.models.groups import (
     DroppedOfLog,
     KeptOfLog,
@@ -19,7 +20,6 @@ from coordinator_api.http.models.groups import (
     StoredLogAnswer,
     StoredRecordAnswer,
 )
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, problems
 from coordinator_api.store.stored_logs import StoredLog, StoredRecord, damage_of
 
 router = checked_router(prefix="/v1/groups/{group}", tags=["logs"], responses=problems(404))

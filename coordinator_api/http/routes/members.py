@@ -1,19 +1,16 @@
 """`/v1/groups/{group}/...` for members: subscribe, fetch the assignment, heartbeat, leave.
 
-Fleets send thousands of these a second, so each is a plain function of the request, and not of parameters that FastAPI
-would make of it.
+Fleets send thousands of these a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import re
-from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import Annotated
 
-from fastapi import Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from assignor.protocol.shared_assignments import AssignmentParts
@@ -31,12 +28,19 @@ from coordinator_api.group.outcome import (
     Rejected,
 )
 from coordinator_api.group.subscriptions import check_subscription
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.http.audited_calls import note_effect
-from coordinator_api.http.bodies import OFF_LOOP_BYTES, JsonBody
+from coordinator_api.http.audit import note_effect
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.connections import OpenConnections
+from coordinator_api.http.dependencies import (
+    OFF_LOOP_BYTES,
+    JsonBody,
+    TheCoordinator,
+    TheGroup,
+    accepted,
+    answer,
+    link,
+    problems,
+)
 from coordinator_api.http.hang_ups import hung_up
 from coordinator_api.http.models.members import (
     MAX_TEXT_LENGTH,
@@ -52,63 +56,29 @@ from coordinator_api.http.models.members import (
     SubscriptionAnswer,
     SubscriptionBody,
 )
-from coordinator_api.http.problems import Problem, input_as_problems
-from coordinator_api.http.routes.surface import (
-    GROUP_ID_SCHEMA,
-    GROUP_IS,
-    MEMBER_ID_SCHEMA,
-    accepted,
-    answer,
-    group_id_in,
-    link,
-    problems,
-    the_coordinator,
-)
+from coordinator_api.http.problems import input_as_problems
 
 router = checked_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
 RAW = "application/octet-stream"
 MAX_WAIT_MS = 86_400_000
 
-_INTEGER = re.compile(r"-?[0-9]{1,10}\Z", re.ASCII)
-
-
-def _parameter(name: str, place: str, schema: Mapping[str, object], description: str = "") -> dict[str, object]:
-    described = {"description": description} if description else {}
-    return {"name": name, "in": place, "required": place == "path", "schema": schema, **described}
-
-
-_GROUP = _parameter("group", "path", {"type": "string", **GROUP_ID_SCHEMA}, GROUP_IS)
-_MEMBER = _parameter(
-    "member", "path", {"type": "string", **MEMBER_ID_SCHEMA}, "The `member_id` of the subscription's answer."
-)
-_INSTANCE_ID = _parameter(
-    "group_instance_id", "query", {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}
-)
-_MIN_GENERATION = _parameter(
-    "min_generation",
-    "query",
-    {"type": "integer", "minimum": -(2**31), "maximum": JAVA_INT_MAX, "default": 0},
-    "The `generation_id` of the subscription's answer.",
-)
-_WAIT_MS = _parameter(
-    "wait_ms",
-    "query",
-    {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_MS, "default": 0},
-    "How long the request may be held.",
-)
-
+MemberId = Annotated[
+    str,
+    Path(
+        alias="member",
+        max_length=MAX_TEXT_LENGTH,
+        description="The `member_id` of the subscription's answer.",
+        json_schema_extra={"pattern": r"^[^/]+$", "minLength": 1},
+    ),
+]
+InstanceId = Annotated[str | None, Query(alias="group_instance_id", min_length=1, max_length=MAX_TEXT_LENGTH)]
+WaitMs = Annotated[int, Query(ge=0, le=MAX_WAIT_MS, description="How long the request may be held.")]
 
 _SUBSCRIPTION = JsonBody(SubscriptionBody, may_be_large=True)
 _HEARTBEAT = JsonBody(HeartbeatBody, may_be_large=True)
 _PROCESS_HEARTBEAT = JsonBody(ProcessHeartbeatBody, may_be_large=True)
 _LEAVE = JsonBody(LeaveBody, required=False)
-
-
-def _documented(*parameters: Mapping[str, object], body: JsonBody[Any] | None = None) -> dict[str, Any]:
-    """For OpenAPI."""
-    return {"parameters": list(parameters), **({} if body is None else body.described)}
-
 
 _OF_THE_MEMBER = {"group": "$request.path.group", "member": "$response.body#/member_id"}
 _THEN = {
@@ -130,11 +100,10 @@ _HAS_FETCHED = {
 @router.post(
     "/subscriptions",
     responses={status: {"model": SubscriptionAnswer, "links": _THEN} for status in (200, 201)},
-    openapi_extra=_documented(_GROUP, body=_SUBSCRIPTION),
+    openapi_extra=_SUBSCRIPTION.described,
 )
-async def subscribe(request: Request) -> Response:
+async def subscribe(request: Request, coordinator: TheCoordinator, runtime: TheGroup) -> Response:
     """Join (201, with a new member id) or rejoin (200)."""
-    coordinator, runtime = _addressed(request)
     coordinator.overload.admit("join")
     body = await _SUBSCRIPTION(request)
     await _check_subscription(body.subscription)
@@ -180,24 +149,28 @@ async def subscribe(request: Request) -> Response:
         },
         204: {"description": "There is no assignment yet: ask again."},
     },
-    openapi_extra=_documented(_GROUP, _MEMBER, _MIN_GENERATION, _WAIT_MS, _INSTANCE_ID),
 )
-async def fetch_assignment(request: Request) -> Response:
+async def fetch_assignment(
+    request: Request,
+    coordinator: TheCoordinator,
+    runtime: TheGroup,
+    member_id: MemberId,
+    min_generation: Annotated[
+        int,
+        Query(ge=-(2**31), le=JAVA_INT_MAX, description="The `generation_id` of the subscription's answer."),
+    ] = 0,
+    wait_ms: WaitMs = 0,
+    instance_id: InstanceId = None,
+) -> Response:
     """The assignment of `min_generation` or later. Waits up to `wait_ms` for it; 204 when it has not come by then.
 
     With `Accept: application/octet-stream` the body is the bytes alone, and headers have the rest.
     """
-    coordinator, runtime = _addressed(request)
-    query = request.query_params
-    fetch = events.FetchAssignment(
-        _member_id(request),
-        _integer(query, "min_generation", -(2**31), JAVA_INT_MAX),
-        _instance_id(query),
-    )
-    wait_ms = _wait_ms(query, coordinator)
-    if wait_ms:
+    fetch = events.FetchAssignment(member_id, min_generation, instance_id)
+    wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
+    if wait_s:
         with coordinator.long_polls.one():
-            fetched = await runtime.wait_for_assignment(fetch, wait_ms / 1000, lambda: hung_up(request))
+            fetched = await runtime.wait_for_assignment(fetch, wait_s, lambda: hung_up(request))
     else:
         fetched = await runtime.respond(fetch)
     if isinstance(fetched, AssignmentPending):
@@ -217,13 +190,13 @@ async def fetch_assignment(request: Request) -> Response:
 @router.post(
     "/members/{member}/heartbeat",
     responses={200: {"model": HeartbeatAnswer}},
-    openapi_extra=_documented(_GROUP, _MEMBER, body=_HEARTBEAT),
+    openapi_extra=_HEARTBEAT.described,
 )
-async def heartbeat(request: Request) -> Response:
+async def heartbeat(
+    runtime: TheGroup, member_id: MemberId, body: Annotated[HeartbeatBody, Depends(_HEARTBEAT)]
+) -> Response:
     """Keep the session alive. The answer says what the member has to do."""
-    _, runtime = _addressed(request)
-    event = (await _HEARTBEAT(request)).of_member(_member_id(request))
-    answered = accepted(await runtime.respond(event), HeartbeatAnswered)
+    answered = accepted(await runtime.respond(body.of_member(member_id)), HeartbeatAnswered)
     return answer(
         HeartbeatAnswer(
             state=str(answered.state),
@@ -238,21 +211,24 @@ async def heartbeat(request: Request) -> Response:
 @router.post(
     "/heartbeat",
     responses={200: {"model": ProcessHeartbeatAnswer}},
-    openapi_extra=_documented(_GROUP, _WAIT_MS, body=_PROCESS_HEARTBEAT),
+    openapi_extra=_PROCESS_HEARTBEAT.described,
 )
-async def process_heartbeat(request: Request) -> Response:
+async def process_heartbeat(
+    request: Request,
+    coordinator: TheCoordinator,
+    runtime: TheGroup,
+    body: Annotated[ProcessHeartbeatBody, Depends(_PROCESS_HEARTBEAT)],
+    wait_ms: WaitMs = 0,
+) -> Response:
     """Keep the sessions of all members of a process alive. Held while there is nothing newer than `known`, for half of
     the shortest session at most: to be held is no sign of life.
 
     The process is bound to the connection that this call comes on: when it breaks, the members that asked for
     `leave_on_disconnect` are removed soon.
     """
-    coordinator, runtime = _addressed(request)
-    wait_ms = _wait_ms(request.query_params, coordinator)
-    body = await _PROCESS_HEARTBEAT(request)
+    wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
     # where no more are held, a heartbeat is answered at once: it is never refused
-    waits = bool(wait_ms) and body.known is not None and not coordinator.long_polls.is_full
-    wait_s = wait_ms / 1000 if waits else 0
+    waits = wait_s > 0 and body.known is not None and not coordinator.long_polls.is_full
     connections: OpenConnections = request.app.state.connections
     with (
         connections.of_heartbeat(request.scope) as connection,
@@ -264,7 +240,7 @@ async def process_heartbeat(request: Request) -> Response:
             connections.hung_up(connection)
 
         beat = events.ProcessHeartbeat(body.heartbeats(), connection)
-        heard = await runtime.process_heartbeat(beat, body.known, wait_s, caller_gone)
+        heard = await runtime.process_heartbeat(beat, body.known, wait_s if waits else 0, caller_gone)
     answered = accepted(heard, ProcessHeartbeatAnswered)
     if body.notices:
         runtime.take_notices(answered, body.process_notices())
@@ -282,15 +258,12 @@ async def process_heartbeat(request: Request) -> Response:
 @router.delete(
     "/members/{member}",
     status_code=204,
-    openapi_extra=_documented(_GROUP, _MEMBER, _INSTANCE_ID, body=_LEAVE),
+    openapi_extra=_LEAVE.described,
+    dependencies=[Depends(_LEAVE)],
 )
-async def leave(request: Request) -> Response:
+async def leave(runtime: TheGroup, member_id: MemberId, instance_id: InstanceId = None) -> None:
     """Leave the group. A rebalance gives the member's tasks to others at once."""
-    _, runtime = _addressed(request)
-    left = events.Leave(_member_id(request), _instance_id(request.query_params))
-    await _LEAVE(request)
-    accepted(await runtime.handle(left), Left)
-    return Response(status_code=204)
+    accepted(await runtime.handle(events.Leave(member_id, instance_id)), Left)
 
 
 class RawAssignment(Response):
@@ -311,36 +284,6 @@ class RawAssignment(Response):
             if part:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _addressed(request: Request) -> tuple[Coordinator, GroupRuntime]:
-    coordinator = the_coordinator(request)
-    return coordinator, coordinator.group(group_id_in(request.path_params["group"]))
-
-
-def _member_id(request: Request) -> str:
-    member_id: str = request.path_params["member"]
-    if len(member_id) > MAX_TEXT_LENGTH:
-        raise Problem("INVALID_REQUEST", f"path.member: String should have at most {MAX_TEXT_LENGTH} characters")
-    return member_id
-
-
-def _wait_ms(query: Mapping[str, str], coordinator: Coordinator) -> int:
-    return min(_integer(query, "wait_ms", 0, MAX_WAIT_MS), coordinator.settings.longpoll_max_wait_ms)
-
-
-def _integer(query: Mapping[str, str], name: str, least: int, most: int) -> int:
-    text = query.get(name, "0")
-    if _INTEGER.match(text) is None or not least <= int(text) <= most:
-        raise Problem("INVALID_REQUEST", f"query.{name}: Input should be an integer from {least} to {most}")
-    return int(text)
-
-
-def _instance_id(query: Mapping[str, str]) -> str | None:
-    text = query.get("group_instance_id")
-    if text is not None and not 1 <= len(text) <= MAX_TEXT_LENGTH:
-        raise Problem("INVALID_REQUEST", f"query.group_instance_id: must have 1 to {MAX_TEXT_LENGTH} characters")
-    return text
 
 
 def _definition(image: GroupImage) -> DefinitionAnswer:

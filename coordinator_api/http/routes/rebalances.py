@@ -12,13 +12,22 @@ from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import read_report
-from coordinator_api.http.bodies import document_body, run_in_worker, run_on_document
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.computations import explain
+from coordinator_api.http.dependencies import (
+    GroupId,
+    TheCoordinator,
+    accepted,
+    answer,
+    document_body,
+    link,
+    problems,
+    run_on_document,
+)
+from coordinator_api.http.hang_ups import run_in_worker
 from coordinator_api.http.models.members import TASK_PATTERN
 from coordinator_api.http.models.rebalances import RebalanceExplanation, RebalanceList, ReportAnswer
 from coordinator_api.http.problems import Problem, from_input_error
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, answer, link, problems
 
 router = checked_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 

@@ -13,11 +13,10 @@ from fastapi import Depends, Query, Request, Response
 from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.bodies import document_body, run_on_document
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
+from coordinator_api.http.dependencies import TheCoordinator, document_body, problems, run_on_document
 from coordinator_api.http.models.rebalances import AssignAnswer, SimulateAnswer
-from coordinator_api.http.routes.surface import TheCoordinator, problems
 
 router = checked_router(prefix="/v1", tags=["stateless"], responses=problems(415))
 

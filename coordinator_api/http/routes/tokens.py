@@ -9,12 +9,11 @@ from fastapi import Depends, Path, Request, Response
 from assignor.access.credentials import wall_clock_ms
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import check_name, end_ms, group_pattern, group_prefix
-from coordinator_api.http.bodies import JsonBody
+from coordinator_api.http.auth import CreatedTokens, ListedToken
 from coordinator_api.http.call_rights import checked_router, principal_of
-from coordinator_api.http.created_tokens import CreatedTokens, ListedToken
+from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, problems
 from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenLine, TokenList
 from coordinator_api.http.problems import input_as_problems
-from coordinator_api.http.routes.surface import answer, problems, the_coordinator
 
 router = checked_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 
@@ -23,8 +22,7 @@ _CLOSED = "from now on every call of this service needs a token"
 
 
 # asynchronous, or FastAPI would hand each call of it to a thread
-async def _created_tokens(request: Request) -> CreatedTokens:
-    the_coordinator(request)
+async def _created_tokens(request: Request, _: TheCoordinator) -> CreatedTokens:
     created: CreatedTokens = request.app.state.access.created
     return created
 

@@ -16,11 +16,11 @@ from starlette.responses import Response
 
 from assignor.errors import InputError
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
-from coordinator_api.http.audited_calls import note_effect, note_lever, note_reason
+from coordinator_api.http.audit import note_effect, note_lever, note_reason
 from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, caller
 from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.held_looks import HeldLooks
 from coordinator_api.web.lever_calls import CALLS, LABELS, LeverForm

@@ -12,11 +12,11 @@ from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.bodies import run_in_worker
 from coordinator_api.http.call_rights import checked_router, principal_of
+from coordinator_api.http.dependencies import GroupId, TheCoordinator
+from coordinator_api.http.hang_ups import run_in_worker
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.store.repository import HELD
 from coordinator_api.web.event_streams import digests_of, event_stream
 from coordinator_api.web.rebalance_digests import rebalances_digest

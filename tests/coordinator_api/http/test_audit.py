@@ -19,13 +19,11 @@ import httpx
 import pytest
 
 from assignor.access.principals import Right
-from coordinator_api.http.audit_log import AuditLog
-from coordinator_api.http.audited_calls import AUDITED
-from coordinator_api.http.call_rights import RIGHTS
-from coordinator_api.http.page_rights import PAGE_RIGHTS
+from coordinator_api.http.audit import AuditLog
 from coordinator_api.settings import SettingsError
 from tests.coordinator_api.cli.test_commands import assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group
+from tests.coordinator_api.http.endpoints import AUDITED, PAGE_RIGHTS, RIGHTS
 from tests.coordinator_api.http.tenants import CLIENT, Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.service_process import ServiceProcess, run_command

@@ -11,12 +11,13 @@ import pytest
 from assignor.access.principals import Right
 from assignor.access.tokens import digest_of
 from assignor.errors import InputError
-from coordinator_api.http.auth import Access, Gate
-from coordinator_api.http.call_rights import RIGHTS
+from coordinator_api.http.auth import Access
+from coordinator_api.http.call_rights import Gate
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.settings_sources import load
 from tests.coordinator_api.group_members import definition, problem
+from tests.coordinator_api.http.endpoints import RIGHTS
 from tests.coordinator_api.http.tenants import tenants
 from tests.coordinator_api.service_process import ServiceProcess, run_command
 

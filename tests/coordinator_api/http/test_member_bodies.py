@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from assignor.types import TaskId
 from coordinator_api.group.events import Heartbeat
 from coordinator_api.groups.notices import ProcessNotice
-from coordinator_api.http.bodies import JsonBody
+from coordinator_api.http.dependencies import JsonBody
 from coordinator_api.http.json_objects import MAX_NESTING
 from coordinator_api.http.models.members import (
     MAX_OFFSET_SUMS,

@@ -15,12 +15,12 @@ from starlette.routing import Route
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_api.http.app import create_app
-from coordinator_api.http.call_rights import OPEN_PATHS, RIGHTS, check_is_same_call
-from coordinator_api.http.page_rights import is_page
+from coordinator_api.http.call_rights import OPEN_PATHS, check_is_same_call, is_page
 from coordinator_api.settings import Settings
 from coordinator_api.web.pages import WebPages
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, subscription
+from tests.coordinator_api.http.endpoints import RIGHTS
 from tests.coordinator_api.reported_rebalances import new_name, reported
 from tests.coordinator_api.service_process import ServiceProcess
 
@@ -231,7 +231,7 @@ def test_should_let_everybody_make_the_calls_of_their_right_and_no_others(
 
 
 def test_should_have_a_right_for_every_address_and_nothing_else(built: set[tuple[str, str]]) -> None:
-    assert built - RIGHTS.keys() == set(), "a new call needs its right in call_rights.RIGHTS"
+    assert built - RIGHTS.keys() == set(), "a new call needs its right in call_rights.ENDPOINTS"
     assert RIGHTS.keys() - built <= {("GET", "/v1/groups/{group}/log"), ("POST", "/v1/groups/{group}/repair")}
     assert CALLS.keys() == RIGHTS.keys(), "a new call needs a line in CALLS"
 

@@ -10,10 +10,11 @@ import pytest
 from bs4 import BeautifulSoup
 
 from assignor.access.principals import Right
-from coordinator_api.http.page_rights import PAGE_RIGHTS, SESSION_COOKIE, cookie_value, is_page
+from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value, is_page
 from coordinator_api.web.pages import WebPages
 from coordinator_api.web.static_files import address_of, static_files
 from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.web.visitors import HTML, soup

@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from assignor.access.principals import Right
-from coordinator_api.http.page_rights import SESSION_COOKIE, cookie_value
+from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web.lever_calls import CALLS, LABELS
 from coordinator_api.web.views.group_list import GroupSummary
 from tests.coordinator_api.group_members import definition

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from assignor.access.principals import Right
-from coordinator_api.http.page_rights import PAGE_RIGHTS, SESSION_COOKIE, cookie_value
+from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web.routes.login import TRY_S
 from coordinator_api.web.sessions import HOME, safe_next
 from tests.coordinator_api.group_members import definition, problem
+from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants, tenants
 from tests.coordinator_api.web.visitors import FROM_HERE, HTML, form_token, goes_to, log_in, send_form, soup
 

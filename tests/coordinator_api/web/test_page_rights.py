@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from assignor.access.principals import Right
-from coordinator_api.http.page_rights import PAGE_RIGHTS, SESSION_COOKIE, cookie_value
+from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.web.visitors import FROM_HERE, form_token, streaming
 

@@ -1,43 +1,47 @@
-"""Which calls the audit log has, and what it says of each: who did what, when, from where, why, and how it ended.
+"""The audit log: which calls it has, what it says of each, and where its lines go.
 
-A line is written when the answer is known and before it goes out. What was answered was committed before, so each
-change that somebody heard of has its line, also when the process is killed. A call has one line, whether it was carried
-out or refused; one that another coordinator has to answer has it there. Not in it are reads, and what members do all
-the time and what changes no membership: heartbeats, and rejoins (status 200). `docs/formats.md` describes the fields.
+A line says who did what, when, from where, why, and how it ended. It is written when the answer is known and before it
+goes out. What was answered was committed before, so each change that somebody heard of has its line, also when the
+process is killed. A call has one line, whether it was carried out or refused; one that another coordinator has to
+answer has it there. Not in it are reads, and what members do all the time and what changes no membership: heartbeats,
+and rejoins (status 200). `docs/formats.md` describes the fields.
+
+A line is one JSON object of ASCII, so that nothing a caller sent begins a line of its own. It goes to a file or to the
+service's log, and is handed to the operating system before `write` returns: a crash of the process loses none. Only
+power loss may, because the file is not synced. The file is created with mode 0600, and opened anew within a second
+after it was moved away, as logrotate does.
+
+A file that cannot be written holds nobody up: the service goes on, says so in its log once, and counts each line that
+was lost. Members could not join or leave otherwise, because the disk of a log is full.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+import stat
+import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import structlog
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from assignor.access.principals import Principal
 from coordinator_api.group.events import DrainInstance, EndInstanceDrain, Event, SetHold, SetRejoinGrace
-from coordinator_api.http.audit_log import AuditLog
-from coordinator_api.http.call_rights import RIGHTS, Call
-from coordinator_api.http.page_rights import PAGE_RIGHTS, is_page, token_of_cookie
+from coordinator_api.http.call_rights import Call, is_page, token_of_cookie
 from coordinator_api.http.problems import PROBLEM_CODE, Problem
+from coordinator_api.settings import SettingsError
 
 _MOVED = 307
-_JOIN = ("POST", "/v1/groups/{group}/subscriptions")
-_CHANGES_NOTHING = frozenset(
-    {
-        ("POST", "/v1/groups/{group}/heartbeat"),
-        ("POST", "/v1/groups/{group}/members/{member}/heartbeat"),
-        ("POST", "/v1/assign"),
-        ("POST", "/v1/simulate"),
-    }
-)
-AUDITED = frozenset(call for call in (*RIGHTS, *PAGE_RIGHTS) if call[0] != "GET") - _CHANGES_NOTHING
-"""Method and address, as FastAPI has it."""
+_JOIN = "/v1/groups/{group}/subscriptions"
+_TOKENS = "/v1/tokens"
 
 MAX_REASON = 200
 REASON_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*$"
@@ -51,19 +55,24 @@ _EFFECTS = ("revision", "generation_id", "executed", "right", "groups")
 _MOST_OF_A_NAME = 256
 _LONGEST_ANSWER = 65_536
 
+_LOOK_AGAIN_S = 1.0
+_EVENT = "audit"
 
-def begin(log: AuditLog, scope: Scope, call: Call | None) -> AuditedCall | None:
-    """None for a call that the audit log has not."""
-    if call is None or (scope["method"], call.route) not in AUDITED:
-        return None
-    audited = AuditedCall(log, scope, call)
-    scope.setdefault("state", {})[_AUDITED_CALL] = audited
+
+def begin(log: AuditLog, scope: Scope, call: Call) -> AuditedCall:
+    """Of a call whose endpoint is audited. Its line is written before its answer is sent."""
+    audited = scope["state"][_AUDITED_CALL] = AuditedCall(log, scope, call)
+    return audited
+
+
+def _audited(request: Request) -> AuditedCall | None:
+    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
     return audited
 
 
 def note_effect(request: Request, **effect: object) -> None:
     """What came of the call, where its answer does not say so."""
-    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+    audited = _audited(request)
     if audited is not None:
         audited.effect.update(effect)
 
@@ -82,21 +91,21 @@ def note_lever(request: Request, event: Event) -> None:
 
 def note_caller(request: Request, principal: Principal | None) -> None:
     """Who made a call that anybody may make, once it is known; None when it is found to be nobody."""
-    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+    audited = _audited(request)
     if audited is not None:
         audited.found_out(principal)
 
 
 def reason_of(request: Request) -> str | None:
     """Why an audited call is made, as its address says it."""
-    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+    audited = _audited(request)
     return None if audited is None else audited.reason
 
 
 def note_reason(request: Request, reason: str) -> str | None:
     """Why the call is made, where its form says so and not its address. Raises Problem for a reason that is none."""
     checked = _checked_reason(reason, "reason")
-    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+    audited = _audited(request)
     if audited is not None:
         audited.reason = checked
     return checked
@@ -107,7 +116,6 @@ class AuditedCall:
 
     def __init__(self, log: AuditLog, scope: Scope, call: Call) -> None:
         self._log = log
-        self._method = scope["method"]
         self._call = call
         self._query: bytes = scope.get("query_string", b"")
         self._client = scope["client"][0] if scope.get("client") else None
@@ -146,7 +154,8 @@ class AuditedCall:
         return send_after_line
 
     def _write(self, status: int, body: bytes) -> None:
-        if status == 200 and (self._method, self._call.route) == _JOIN:
+        route = self._call.endpoint.route
+        if status == 200 and route == _JOIN:
             return
         if status == _MOVED:
             return  # its line is in the log of the coordinator that answers it
@@ -160,10 +169,10 @@ class AuditedCall:
                 "principal": self._stranger if self._principal is None else self._principal.name,
                 "right": None if self._principal is None else str(self._principal.right),
                 "client": self._client,
-                "call": f"{self._method} {self._call.route}",
+                "call": f"{self._call.endpoint.method} {route}",
                 "group": _name(asked.get("group")),
                 "member": _name(asked.get("member") or answer.get("member_id")),
-                "token": _name(asked.get("name") or (answer.get("name") if self._call.route == "/v1/tokens" else None)),
+                "token": _name(asked.get("name") or (answer.get("name") if route == _TOKENS else None)),
                 "status": status,
                 "code": "NONE" if status < 400 else answer.get("code") or self._scope["state"].get(PROBLEM_CODE),
                 "effect": {**effect, **self.effect},
@@ -211,3 +220,95 @@ def _checked_reason(given: str, where: str) -> str | None:
 
 def _has_session(scope: Scope) -> bool:
     return is_page(scope["path"]) and token_of_cookie(Headers(scope=scope)) is not None
+
+
+class AuditLog:
+    """Of one service, on its event loop. `on_lost`: called for each line that could not be written."""
+
+    def __init__(self, file: Path | None) -> None:
+        """`file`: None for the service's log. Raises SettingsError when it cannot be written."""
+        self.on_lost: Callable[[], object] = lambda: None
+        self._logger = structlog.get_logger("coordinator_api")
+        self._path = file
+        self._file: _AppendedFile | None = None
+        self._look_at_s = 0.0
+        self._lost = 0
+        if file is not None:
+            try:
+                self._file = _AppendedFile(file)
+            except OSError as error:
+                raise SettingsError(f"audit.log.file: {file} cannot be written: {error.strerror or error}") from None
+
+    def write(self, line: Mapping[str, object]) -> None:
+        """`line`: the fields, in their order."""
+        if self._path is None:
+            self._logger.info(_EVENT, **line)
+            return
+        try:
+            self._opened(self._path).append(json.dumps(line).encode("ascii") + b"\n")
+        except OSError as error:
+            self._note_loss(error)
+            return
+        if self._lost:
+            self._logger.warning("audit_written_again", file=str(self._path), lost=self._lost)
+            self._lost = 0
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self, path: Path) -> _AppendedFile:
+        now_s = time.monotonic()
+        if self._file is not None and now_s >= self._look_at_s:
+            self._look_at_s = now_s + _LOOK_AGAIN_S
+            if not self._file.is_at(path):
+                self.close()
+        if self._file is None:
+            self._file = _AppendedFile(path)
+        return self._file
+
+    def _note_loss(self, error: OSError) -> None:
+        self.on_lost()
+        if not self._lost:
+            self._logger.error("audit_not_written", file=str(self._path), error=str(error))
+        self._lost += 1
+
+
+class _AppendedFile:
+    """Raises OSError when it cannot be opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(self._descriptor)
+            raise OSError("it is no regular file")
+        self._identity = (status.st_dev, status.st_ino)
+        # a full disk may have cut the last line short
+        self._is_torn = status.st_size > 0 and os.pread(self._descriptor, 1, status.st_size - 1) != b"\n"
+
+    def is_at(self, path: Path) -> bool:
+        """Whether it still is what the path names."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def append(self, line: bytes) -> None:
+        """Raises OSError when it was not written, or not whole."""
+        whole = b"\n" + line if self._is_torn else line
+        written = os.write(self._descriptor, whole)
+        if written:
+            self._is_torn = whole[written - 1 : written] != b"\n"
+        if written < len(whole):
+            raise OSError("only a part of the line could be written")
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def check_audit_log(file: Path | None) -> None:
+    """Raises SettingsError when the file cannot be written."""
+    AuditLog(file).close()

@@ -1,0 +1,247 @@
+"""What all routes share: the coordinator, the ids in an address, bodies, answers, and refusals as problems."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel, ValidationError
+from starlette.responses import Response
+
+from assignor.access.principals import ANYBODY
+from assignor.legal_names import LEGAL_NAME, LONGEST_NAME, NAME_PATTERN, NAME_RULE
+from coordinator_api.group.outcome import Rejected
+from coordinator_api.group.outcome import Response as GroupResponse
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.hang_ups import run_in_worker
+from coordinator_api.http.json_objects import not_json, read_document
+from coordinator_api.http.models.members import MAX_TEXT_LENGTH
+from coordinator_api.http.models.service import ProblemDocument
+from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, input_as_problems, stopping
+
+Answer = TypeVar("Answer")
+Model = TypeVar("Model", bound=BaseModel)
+Value = TypeVar("Value")
+Arguments = ParamSpec("Arguments")
+
+BODY = "body"
+"""Under this key the `state` of a request has its whole body, which the guard has read."""
+
+MOST_OF_A_USER_AGENT = 200
+
+GROUP_ID_SCHEMA: dict[str, Any] = {
+    "pattern": NAME_PATTERN,
+    "minLength": 1,
+    "maxLength": LONGEST_NAME,
+}
+GROUP_IS = "The group: the application.id of its members."
+
+
+# the dependencies are asynchronous, or FastAPI would hand each call of them to a thread
+
+
+async def the_coordinator(request: Request) -> Coordinator:
+    """Raises Problem while the service is stopping."""
+    coordinator: Coordinator = request.app.state.coordinator
+    if coordinator.stopping:
+        raise stopping()
+    return coordinator
+
+
+TheCoordinator = Annotated[Coordinator, Depends(the_coordinator)]
+
+
+async def group_id_in(group: Annotated[str, Path(description=GROUP_IS, json_schema_extra=GROUP_ID_SCHEMA)]) -> str:
+    """Kafka Streams' application id is the group's name, and part of topic names: it takes their characters. Raises
+    Problem for anything else.
+    """
+    if LEGAL_NAME.fullmatch(group) is None:
+        raise Problem("INVALID_GROUP_ID", f"a group id has {NAME_RULE}")
+    return group
+
+
+GroupId = Annotated[str, Depends(group_id_in)]
+
+
+async def the_group(group_id: GroupId, coordinator: TheCoordinator) -> GroupRuntime:
+    """Raises GroupNotFound and the other errors of `Coordinator.group`."""
+    return coordinator.group(group_id)
+
+
+TheGroup = Annotated[GroupRuntime, Depends(the_group)]
+
+_UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+DrainedInstance = Annotated[
+    str | None,
+    Query(pattern=_UUID_PATTERN, max_length=36, description="The process id of an instance, to drain it alone."),
+]
+DrainedMember = Annotated[
+    str | None, Query(min_length=1, max_length=MAX_TEXT_LENGTH, description="A member's id, to drain it alone.")
+]
+
+
+def one_drained(instance: str | None, member: str | None) -> tuple[str | None, str | None]:
+    """The instance or the member that a call is about. Raises Problem for none and for both."""
+    if (instance is None) == (member is None):
+        raise Problem("INVALID_REQUEST", "name what is drained: ?instance= (a process id) or ?member=, one of them")
+    return (None if instance is None else instance.lower()), member
+
+
+_ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
+"""Statuses that any call may end with: the gate, the limits, a broken or stopping service."""
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: the problems that a call may answer with, `statuses` beside those of every call."""
+    return {status: _problem(status) for status in sorted({*_ALWAYS, *statuses})}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    codes = sorted({code for code, (usual, _) in TITLES.items() if usual == status})
+    return {
+        "description": f"RFC 9457; `code`: {', '.join(codes) or 'INVALID_REQUEST'}",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+        "model": ProblemDocument,
+    }
+
+
+def link(operation: str, parameters: Mapping[str, str], body: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """For OpenAPI: a call that may follow, and what it takes from this one. `operation`: the name of its function.
+
+    `parameters`, `body`: name to a value or a runtime expression, such as `$response.body#/member_id`.
+    """
+    linked: dict[str, Any] = {"operationId": operation, "parameters": dict(parameters)}
+    if body is not None:
+        linked["requestBody"] = dict(body)
+    return linked
+
+
+OFF_LOOP_BYTES = 65_536
+"""Parsing a larger body on the event loop would hold up the heartbeats of other members."""
+
+
+def body_of(request: Request) -> bytes:
+    body: bytes = request.scope["state"][BODY]
+    return body
+
+
+class JsonBody(Generic[Model]):
+    """The body of a call: a dependency for FastAPI that gives it as `model`, and describes it.
+
+    FastAPI's own way would parse it on the event loop, whatever its size.
+    """
+
+    def __init__(self, model: type[Model], *, required: bool = True, may_be_large: bool = False) -> None:
+        """`required`: False when the call may come without a body, which then counts as `{}`. `may_be_large`: whether
+        it may have more than `OFF_LOOP_BYTES`; a setting has another limit then.
+        """
+        self._model = model
+        self._required = required
+        self._may_be_large = may_be_large
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """For `openapi_extra`; `openapi.py` adds the model's schema."""
+        schema = {"$ref": f"#/components/schemas/{self._model.__name__}"}
+        return {"requestBody": {"required": self._required, "content": {"application/json": {"schema": schema}}}}
+
+    async def __call__(self, request: Request) -> Model:
+        """Raises Problem with the place of what is wrong."""
+        if self._required:
+            check_json(request)
+        check_not_encoded(request)
+        raw = body_of(request)
+        if not raw and not self._required:
+            raw = b"{}"
+        if len(raw) <= OFF_LOOP_BYTES:
+            return self.decode(raw)
+        if not self._may_be_large:
+            raise Problem("MESSAGE_TOO_LARGE", f"a body of this call may have {OFF_LOOP_BYTES} bytes")
+        return await asyncio.to_thread(self.decode, raw)
+
+    def decode(self, raw: bytes) -> Model:
+        """Raises Problem."""
+        try:
+            return self._model.model_validate_json(raw)
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_input=False)
+        if errors[0]["type"] == "json_invalid":
+            raise not_json(errors[0]["ctx"]["error"], raw)
+        raise from_validation({**each, "loc": ("body", *each["loc"])} for each in errors)
+
+
+def document_body(description: str) -> dict[str, Any]:
+    """For `openapi_extra` of a call that takes a whole document. Its fields are checked by whoever reads it."""
+    schema = {"type": "object", "description": description}
+    return {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+    }
+
+
+async def run_on_document(
+    request: Request,
+    coordinator: Coordinator,
+    bytes_in: str,
+    function: Callable[Concatenate[dict[str, object], Arguments], Value],
+    *arguments: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Value:
+    """`function(document, *arguments)` with the body's JSON object, in a worker process that is killed when the caller
+    hangs up.
+
+    `function`: of a module that the workers know (`service_workers`). `bytes_in`: the field whose bytes it decodes.
+    Raises Problem with the place of what is wrong, CallerGone.
+    """
+    assert not named, "a worker takes no named arguments"
+    if "content-type" in request.headers:
+        check_json(request)
+    check_not_encoded(request)
+    with input_as_problems(bytes_in):
+        return await run_in_worker(request, coordinator, read_document, body_of(request), function, *arguments)
+
+
+def check_json(request: Request) -> None:
+    """Raises Problem for another kind of body: a web page may send that without being asked who it is."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise Problem("INVALID_REQUEST", "body: must come as Content-Type: application/json")
+
+
+def check_not_encoded(request: Request) -> None:
+    """Raises Problem for a compressed body."""
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
+        raise Problem(
+            "UNSUPPORTED_COMPRESSION_TYPE",
+            "Content-Encoding: a body is sent uncompressed",
+            headers={"Accept-Encoding": "identity"},
+        )
+
+
+def caller(request: Request) -> str:
+    """Whose token it is, who a caller says it is, and its address."""
+    said = "".join(
+        letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
+    )
+    name = said[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
+    principal = principal_of(request)
+    if principal is not ANYBODY:
+        name = f"{principal.name}, {name}"
+    return name if request.client is None else f"{name} at {request.client.host}"
+
+
+def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
+    """The group's answer as `kind`. Raises Problem when it refused."""
+    if isinstance(response, Rejected):
+        raise Problem(response.code.value, response.detail)
+    assert isinstance(response, kind), f"expected {kind.__name__}, not {response!r}"
+    return response
+
+
+def answer(model: BaseModel, status: int = 200) -> Response:
+    """ASCII JSON."""
+    return Response(model.model_dump_json(ensure_ascii=True), status, media_type="application/json")
