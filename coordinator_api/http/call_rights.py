@@ -14,10 +14,8 @@ import base64
 import binascii
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fastapi import APIRouter, Depends
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from assignor.access.credentials import Credentials
@@ -246,28 +244,6 @@ def principal_of(request: Request) -> Principal:
     """The caller, as the guard found out."""
     principal: Principal = request.scope.get("state", {}).get(PRINCIPAL, ANYBODY)
     return principal
-
-
-async def check_is_same_call(request: Request) -> None:
-    """The guard and FastAPI each find the call by its address: a difference, such as a line break that
-    only one of them overlooks, would be a way around the rights. Raises HTTPException 404.
-    """
-    path = request.scope["path"]
-    found: Call | None = request.scope["state"][CALL]
-    known = path if found is None and path in OPEN_PATHS else found and found.endpoint.route
-    if request.scope["route"].path != known:
-        raise HTTPException(404)
-
-
-def checked_router(**named: Any) -> APIRouter:
-    """What every file of routes begins with: `APIRouter(**named)` with `check_is_same_call`. A call's id is its name.
-
-    The application takes its routes as they are. Included by another router, each would be built once more, within the
-    first request, which others would wait for.
-    """
-    return APIRouter(
-        dependencies=[Depends(check_is_same_call)], generate_unique_id_function=lambda route: route.name, **named
-    )
 
 
 def cookie_value(token: bytes) -> str:

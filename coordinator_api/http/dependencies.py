@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from assignor.access.principals import ANYBODY
@@ -16,8 +17,8 @@ from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.http.call_rights import principal_of
-from coordinator_api.http.hang_ups import run_in_worker
+from coordinator_api.http.call_rights import CALL, OPEN_PATHS, Call, principal_of
+from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.json_objects import not_json, read_document
 from coordinator_api.http.models.members import MAX_TEXT_LENGTH
 from coordinator_api.http.models.service import ProblemDocument
@@ -42,6 +43,28 @@ GROUP_IS = "The group: the application.id of its members."
 
 
 # the dependencies are asynchronous, or FastAPI would hand each call of them to a thread
+
+
+async def check_is_same_call(request: Request) -> None:
+    """The guard and FastAPI each find the call by its address: a difference, such as a line break that
+    only one of them overlooks, would be a way around the rights. Raises HTTPException 404.
+    """
+    path = request.scope["path"]
+    found: Call | None = request.scope["state"][CALL]
+    known = path if found is None and path in OPEN_PATHS else found and found.endpoint.route
+    if request.scope["route"].path != known:
+        raise HTTPException(404)
+
+
+def checked_router(**named: Any) -> APIRouter:
+    """What every file of routes begins with: `APIRouter(**named)` with `check_is_same_call`. A call's id is its name.
+
+    The application takes its routes as they are. Included by another router, each would be built once more, within the
+    first request, which others would wait for.
+    """
+    return APIRouter(
+        dependencies=[Depends(check_is_same_call)], generate_unique_id_function=lambda route: route.name, **named
+    )
 
 
 async def the_coordinator(request: Request) -> Coordinator:

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import NamedTuple
 
 from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.audit import AuditLog, begin
 from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, Gate, call_of, check_right, is_page, need
-from coordinator_api.http.connections import OpenConnections
+from coordinator_api.http.connections import CallerGone, OpenConnections
 from coordinator_api.http.dependencies import BODY
-from coordinator_api.http.hang_ups import CallerGone
 from coordinator_api.http.other_coordinators import not_here
 from coordinator_api.http.problems import Problem, answer_to, stopping, unexpected
 from coordinator_api.http.proxies import Proxies
@@ -31,6 +32,7 @@ from coordinator_api.settings import Settings
 
 _NO_ROUTE = "(none)"
 _DOCUMENT_METHODS = frozenset({"PUT", "POST"})
+_DOCUMENT, _FORM, _EMPTY = "request.max.bytes", "for a form of the page", "for a call without a document"
 
 EMPTY_BODY_BYTES = 1_024
 """Limit for a call that needs no body."""
@@ -42,18 +44,26 @@ BODIES_AT_ONE_TIME = 8
 """All bodies together may take as much memory as this many of the largest."""
 
 
+class BodyLimit(NamedTuple):
+    """`name`: the dotted name of the setting that has it, or what it is for."""
+
+    name: str
+    max_bytes: int
+
+
 class RequestBodies:
     """The bodies of all requests of one service that have not been answered yet."""
 
     def __init__(self, settings: Settings) -> None:
-        self._max_bytes = {
+        max_bytes = {
             "subscription.max.bytes": settings.subscription_max_bytes,
             "process.heartbeat.max.bytes": settings.process_heartbeat_max_bytes,
             "heartbeat.max.bytes": settings.heartbeat_max_bytes,
-            "request.max.bytes": settings.request_max_bytes,
-            "for a form of the page": FORM_BYTES,
-            "for a call without a document": EMPTY_BODY_BYTES,
+            _DOCUMENT: settings.request_max_bytes,
+            _FORM: FORM_BYTES,
+            _EMPTY: EMPTY_BODY_BYTES,
         }
+        self._limits = {name: BodyLimit(name, each) for name, each in max_bytes.items()}
         self._timeout_s = settings.request_timeout_ms / 1000
         self._most_held_bytes = BODIES_AT_ONE_TIME * settings.request_max_bytes
         self._held_bytes = 0
@@ -83,17 +93,15 @@ class RequestBodies:
 
     async def arrive(self, body: RequestBody, call: Call | None, scope: Scope, receive: Receive) -> bytes:
         """The whole body. Raises Problem 408, 413, 429 and 503, and CallerGone."""
-        limit = self._limit(call, scope["method"], scope["path"])
-        max_bytes = self._max_bytes[limit]
-        too_large = Problem("MESSAGE_TOO_LARGE", f"a body may have {max_bytes} bytes ({limit})")
+        limit = self._limits[_limit_of(call, scope["method"], scope["path"])]
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if announced.isdigit() and int(announced[:20]) > max_bytes:
-            raise too_large
+        if announced.isdigit() and int(announced[:20]) > limit.max_bytes:
+            raise _too_large(limit)
         try:
             async with asyncio.timeout(0 if self._stopping else self._timeout_s) as timeout:
                 self._arriving.add(timeout)
                 try:
-                    return await body.read(max_bytes, too_large, receive)
+                    return await body.read(limit, receive)
                 finally:
                     self._arriving.discard(timeout)
         except TimeoutError:
@@ -101,14 +109,6 @@ class RequestBodies:
                 raise stopping() from None
             detail = f"the body did not arrive within {self._timeout_s:g} s"
             raise Problem("REQUEST_TIMED_OUT", detail, headers={"Connection": "close"}) from None
-
-    def _limit(self, call: Call | None, method: str, path: str) -> str:
-        """The setting that has it, or what it is for."""
-        if call is not None and call.endpoint.body_limit is not None:
-            return call.endpoint.body_limit
-        if is_page(path):
-            return "for a form of the page"
-        return "request.max.bytes" if method in _DOCUMENT_METHODS else "for a call without a document"
 
 
 class RequestBody:
@@ -118,16 +118,16 @@ class RequestBody:
         self._bodies = bodies
         self._held_bytes = 0
 
-    async def read(self, max_bytes: int, too_large: Problem, receive: Receive) -> bytes:
-        """Raises `too_large`, Problem 429, and CallerGone."""
+    async def read(self, limit: BodyLimit, receive: Receive) -> bytes:
+        """Raises Problem 413 and 429, and CallerGone."""
         body = bytearray()
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise CallerGone("the caller hung up before the whole body had arrived")
             piece: bytes = message.get("body", b"")
-            if len(body) + len(piece) > max_bytes:
-                raise too_large
+            if len(body) + len(piece) > limit.max_bytes:
+                raise _too_large(limit)
             more = message.get("more_body", False)
             if not more and not body:
                 return bytes(piece)
@@ -140,6 +140,18 @@ class RequestBody:
     def release(self) -> None:
         """The request has been answered."""
         self._bodies.release(self._held_bytes)
+
+
+def _limit_of(call: Call | None, method: str, path: str) -> str:
+    if call is not None and call.endpoint.body_limit is not None:
+        return call.endpoint.body_limit
+    if is_page(path):
+        return _FORM
+    return _DOCUMENT if method in _DOCUMENT_METHODS else _EMPTY
+
+
+def _too_large(limit: BodyLimit) -> Problem:
+    return Problem("MESSAGE_TOO_LARGE", f"a body may have {limit.max_bytes} bytes ({limit.name})")
 
 
 class RequestGuard:
@@ -160,10 +172,12 @@ class RequestGuard:
         started = time.perf_counter()
         state = scope.setdefault("state", {})
         connections: OpenConnections = scope["app"].state.connections
-        connections.note(scope)
+        headers, body = Headers(scope=scope), RequestBody(self._bodies)
+        hides_request = _hides_request(headers)
         # nothing is to be noted of a call that came through no proxy, which most do
         if self._proxies.root_path or any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
             self._proxies.note(scope)
+        connection = connections.of_request(scope)
         call = state[CALL] = call_of(scope["method"], scope["path"])
         audited = begin(self._audit, scope, call) if call is not None and call.endpoint.is_audited else None
         send_on = send if audited is None else audited.before(send)
@@ -173,15 +187,14 @@ class RequestGuard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if _ends_connection(scope, message):
-                    connections.ends_with_answer(scope)
+                if connection is not None and _ends_connection(scope, message):
+                    connections.ends_with_answer(connection)
             await send_on(message)
 
-        body = RequestBody(self._bodies)
         try:
             try:
-                headers = Headers(scope=scope)
-                _check_upgrade(headers)
+                if hides_request:
+                    raise _upgrade_refused()
                 principal = state[PRINCIPAL] = self._gate.caller(scope["path"], headers)
                 if audited is not None:
                     audited.made_by(principal)
@@ -198,7 +211,8 @@ class RequestGuard:
                 return
             await self._app(scope, receive, send_and_note)
         except CallerGone:
-            return
+            # nobody reads it, but uvicorn reports a request without an answer as an error
+            await Response()(scope, receive, send)
         except asyncio.CancelledError:
             # only a stop whose patience is over cancels requests
             if status:
@@ -211,6 +225,8 @@ class RequestGuard:
             await answer_to(scope, problem)(scope, receive, send_and_note)
         finally:
             body.release()
+            if connection is not None and connection.is_forwarded:
+                connections.ends_with_answer(connection)
             self._measure(call, scope, status, time.perf_counter() - started)
 
     def _measure(self, call: Call | None, scope: Scope, status: int, seconds: float) -> None:
@@ -240,16 +256,19 @@ def _ends_connection(scope: Scope, answer: Message) -> bool:
     return asked or (b"connection", b"close") in answer.get("headers", ())
 
 
-def _check_upgrade(headers: Headers) -> None:
-    """Raises Problem for a request with a body that asks for another protocol.
+def _hides_request(headers: Headers) -> bool:
+    """Whether a request with a body asks for another protocol.
 
     uvicorn's parser takes the body of such a request for the next request on the connection. A proxy that lets it pass
     would carry requests that it has not seen.
     """
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    if "upgrade" in headers and has_body:
-        raise Problem(
-            "INVALID_REQUEST",
-            "Upgrade: the service speaks HTTP/1.1; send the request without an upgrade",
-            headers={"Connection": "close"},
-        )
+    return "upgrade" in headers and has_body
+
+
+def _upgrade_refused() -> Problem:
+    return Problem(
+        "INVALID_REQUEST",
+        "Upgrade: the service speaks HTTP/1.1; send the request without an upgrade",
+        headers={"Connection": "close"},
+    )

@@ -11,7 +11,7 @@ from assignor.errors import InputError
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import principal_of
-from coordinator_api.http.hang_ups import run_in_worker
+from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.held_computations import look_at_held
 
 _MOST_KEPT = 16

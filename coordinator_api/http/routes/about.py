@@ -7,8 +7,8 @@ from importlib.metadata import version
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
-from coordinator_api.http.call_rights import PAGE, checked_router
-from coordinator_api.http.dependencies import answer, problems
+from coordinator_api.http.call_rights import PAGE
+from coordinator_api.http.dependencies import answer, checked_router, problems
 from coordinator_api.http.models.service import ServiceAnswer, VersionAnswer
 from coordinator_api.http.proxies import public_address, reference
 

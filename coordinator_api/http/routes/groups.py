@@ -15,7 +15,8 @@ from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.audit import note_effect, note_lever, reason_of
-from coordinator_api.http.call_rights import Need, check_right, checked_router, principal_of
+from coordinator_api.http.call_rights import Need, check_right, principal_of
+from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import (
     DrainedInstance,
     DrainedMember,
@@ -24,6 +25,7 @@ from coordinator_api.http.dependencies import (
     accepted,
     answer,
     caller,
+    checked_router,
     document_body,
     link,
     one_drained,
@@ -31,7 +33,6 @@ from coordinator_api.http.dependencies import (
     run_on_document,
 )
 from coordinator_api.http.group_document import group_document, group_line
-from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList, UnreadableGroupLine
 from coordinator_api.http.other_coordinators import groups_elsewhere
 from coordinator_api.http.problems import Problem

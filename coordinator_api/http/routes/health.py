@@ -6,8 +6,7 @@ from fastapi import Response
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.store_access import SCRAPE_WITHIN_S
-from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.dependencies import TheCoordinator, problems
+from coordinator_api.http.dependencies import TheCoordinator, checked_router, problems
 from coordinator_api.http.models.service import Health, Readiness
 from coordinator_api.http.problems import Problem
 from coordinator_api.metrics import CONTENT_TYPE

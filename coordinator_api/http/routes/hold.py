@@ -16,9 +16,18 @@ from coordinator_api.group import events
 from coordinator_api.group.holding import describe_held
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.audit import note_lever, reason_of
-from coordinator_api.http.call_rights import checked_router, principal_of
-from coordinator_api.http.dependencies import GroupId, JsonBody, TheCoordinator, accepted, answer, caller, problems
-from coordinator_api.http.hang_ups import run_in_worker
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.connections import run_in_worker
+from coordinator_api.http.dependencies import (
+    GroupId,
+    JsonBody,
+    TheCoordinator,
+    accepted,
+    answer,
+    caller,
+    checked_router,
+    problems,
+)
 from coordinator_api.http.held_computations import look_at_held
 from coordinator_api.http.lever_document import held_answer, hold_lever
 from coordinator_api.http.models.levers import HeldGenerationAnswer, HoldAnswer, HoldBody, LookedAtHeld

@@ -13,7 +13,6 @@ from fastapi import Depends, Request, Response
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted
 from coordinator_api.http.audit import note_lever, reason_of
-from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.dependencies import (
     DrainedInstance,
     DrainedMember,
@@ -23,6 +22,7 @@ from coordinator_api.http.dependencies import (
     accepted,
     answer,
     caller,
+    checked_router,
     one_drained,
     problems,
 )

@@ -11,8 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
 from coordinator_api.groups.repairs import GroupRepair
-from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, problems
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, problems
 from coordinator_api.http.models.groups import (
     DroppedOfLog,
     KeptOfLog,

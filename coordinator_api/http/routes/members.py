@@ -29,8 +29,8 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.http.audit import note_effect
-from coordinator_api.http.call_rights import checked_router, principal_of
-from coordinator_api.http.connections import OpenConnections
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.connections import OpenConnections, connection_of, hung_up
 from coordinator_api.http.dependencies import (
     OFF_LOOP_BYTES,
     JsonBody,
@@ -38,10 +38,10 @@ from coordinator_api.http.dependencies import (
     TheGroup,
     accepted,
     answer,
+    checked_router,
     link,
     problems,
 )
-from coordinator_api.http.hang_ups import hung_up
 from coordinator_api.http.models.members import (
     MAX_TEXT_LENGTH,
     AssignmentAnswer,
@@ -229,17 +229,16 @@ async def process_heartbeat(
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
     # where no more are held, a heartbeat is answered at once: it is never refused
     waits = wait_s > 0 and body.known is not None and not coordinator.long_polls.is_full
+    connection = connection_of(request)
     connections: OpenConnections = request.app.state.connections
-    with (
-        connections.of_heartbeat(request.scope) as connection,
-        coordinator.long_polls.one() if waits else nullcontext(),
-    ):
 
-        async def caller_gone() -> None:
-            await hung_up(request)
+    async def caller_gone() -> None:
+        await hung_up(request)
+        if connection is not None:
             connections.hung_up(connection)
 
-        beat = events.ProcessHeartbeat(body.heartbeats(), connection)
+    beat = events.ProcessHeartbeat(body.heartbeats(), None if connection is None else connection.number_of_heartbeat())
+    with coordinator.long_polls.one() if waits else nullcontext():
         heard = await runtime.process_heartbeat(beat, body.known, wait_s if waits else 0, caller_gone)
     answered = accepted(heard, ProcessHeartbeatAnswered)
     if body.notices:

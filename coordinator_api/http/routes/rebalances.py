@@ -12,19 +12,20 @@ from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import read_report
-from coordinator_api.http.call_rights import checked_router, principal_of
+from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import explain
+from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import (
     GroupId,
     TheCoordinator,
     accepted,
     answer,
+    checked_router,
     document_body,
     link,
     problems,
     run_on_document,
 )
-from coordinator_api.http.hang_ups import run_in_worker
 from coordinator_api.http.models.members import TASK_PATTERN
 from coordinator_api.http.models.rebalances import RebalanceExplanation, RebalanceList, ReportAnswer
 from coordinator_api.http.problems import Problem, from_input_error

@@ -10,8 +10,8 @@ from assignor.access.credentials import wall_clock_ms
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import check_name, end_ms, group_pattern, group_prefix
 from coordinator_api.http.auth import CreatedTokens, ListedToken
-from coordinator_api.http.call_rights import checked_router, principal_of
-from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, problems
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, checked_router, problems
 from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenLine, TokenList
 from coordinator_api.http.problems import input_as_problems
 

@@ -8,9 +8,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
-from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.dependencies import GroupId, TheCoordinator
-from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.connections import unless_hung_up
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of, event_stream
 from coordinator_api.web.group_documents import GroupDocuments

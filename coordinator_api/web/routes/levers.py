@@ -17,9 +17,8 @@ from starlette.responses import Response
 from assignor.errors import InputError
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audit import note_effect, note_lever, note_reason
-from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller
-from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.connections import unless_hung_up
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, checked_router
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.held_looks import HeldLooks

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
-from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.dependencies import checked_router
 from coordinator_api.http.proxies import reference
 from coordinator_api.web.rendering import page
 

@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.dependencies import checked_router
 from coordinator_api.web.rendering import SECURITY_HEADERS
 from coordinator_api.web.static_files import digest, static_files
 

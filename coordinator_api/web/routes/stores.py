@@ -5,9 +5,8 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.dependencies import GroupId, TheCoordinator
-from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.connections import unless_hung_up
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.rendering import page
 from coordinator_api.web.store_queries import StoreAnswer, StoreUnanswered, ask_by_key, endpoints_of

@@ -12,9 +12,9 @@ from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.errors import CoordinatorFault
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.call_rights import checked_router, principal_of
-from coordinator_api.http.dependencies import GroupId, TheCoordinator
-from coordinator_api.http.hang_ups import run_in_worker
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.connections import run_in_worker
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.task_stories import task_story
 from coordinator_api.web.event_streams import digests_of, event_stream

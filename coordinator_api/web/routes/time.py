@@ -12,9 +12,9 @@ from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.call_rights import checked_router, principal_of
-from coordinator_api.http.dependencies import GroupId, TheCoordinator
-from coordinator_api.http.hang_ups import run_in_worker
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.connections import run_in_worker
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
 from coordinator_api.store.repository import HELD

@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from assignor.snapshot import RebalanceSnapshot
 from coordinator_api.group.image import GroupImage
-from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.dependencies import GroupId, TheCoordinator
-from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.connections import unless_hung_up
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.rendering import page
 from coordinator_api.web.views.topology import topology_view

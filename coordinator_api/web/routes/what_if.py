@@ -16,10 +16,10 @@ from assignor.what_if import changes_document
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.call_rights import checked_router, principal_of
-from coordinator_api.http.dependencies import GroupId, TheCoordinator
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.connections import run_in_worker
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.http.group_document import LONGEST_LOOK_MS
-from coordinator_api.http.hang_ups import run_in_worker
 from coordinator_api.http.page_computations import group_now, what_if
 from coordinator_api.web.rendering import page
 from coordinator_api.web.views.what_if import WhatIf, what_if_view

@@ -55,6 +55,12 @@ def address_of(client: httpx.Client) -> tuple[str, int]:
     return client.base_url.host, client.base_url.port
 
 
+def metric(client: httpx.Client, name: str) -> float:
+    return float(
+        next(line.split()[1] for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} "))
+    )
+
+
 def ids(*members: HttpMember) -> set[str]:
     return {str(each.member_id) for each in members}
 
@@ -137,6 +143,30 @@ def test_should_remove_a_process_that_dies_while_its_heartbeat_is_read(
     wait_for(lambda: processes.members() == ids(*living))
 
 
+def test_should_remove_a_process_that_dies_with_several_heartbeats_under_way(
+    service: ServiceProcess, opened: ExitStack
+) -> None:
+    """uvicorn answers the requests of one connection in their order, and tells only the last one that it broke."""
+    processes = Processes(service, 4, opened)
+    dying, *living = processes.all
+    held = {
+        "members": {dying.member_id: {"generation_id": dying.generation_id}},
+        "known": dying.process_heartbeat().json()["news"],
+    }
+    octets = json.dumps(held).encode()
+    path = f"/v1/groups/{processes.group_id}/heartbeat?wait_ms={SESSION_MS}"
+    sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
+    request = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets
+
+    with socket.create_connection(address_of(processes.watcher), timeout=30) as raw:
+        raw.sendall(3 * request)
+        wait_for(lambda: metric(processes.watcher, "assignor_long_polls") >= 1)
+
+    wait_for(lambda: processes.members() == ids(*living))
+    wait_for(lambda: metric(processes.watcher, "assignor_long_polls") == 0)
+    assert not [line for line in service.log if "Exception" in line or "ASGI" in line or "Error" in line]
+
+
 def test_should_refuse_an_upgrade_with_a_body_that_would_be_taken_for_a_request(
     service: ServiceProcess, client: httpx.Client
 ) -> None:
@@ -157,12 +187,8 @@ def test_should_refuse_an_upgrade_with_a_body_that_would_be_taken_for_a_request(
 
 
 def test_should_count_open_connections(service: ServiceProcess, client: httpx.Client) -> None:
-    def count() -> float:
-        text = client.get("/metrics").text
-        return float(next(line.split()[1] for line in text.splitlines() if line.startswith("assignor_connections ")))
-
-    before = count()
+    before = metric(client, "assignor_connections")
     with service.client() as other:
         other.get("/livez")
-        assert count() == before + 1
-    wait_for(lambda: count() == before)
+        assert metric(client, "assignor_connections") == before + 1
+    wait_for(lambda: metric(client, "assignor_connections") == before)

@@ -15,7 +15,8 @@ from starlette.routing import Route
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_api.http.app import create_app
-from coordinator_api.http.call_rights import OPEN_PATHS, check_is_same_call, is_page
+from coordinator_api.http.call_rights import OPEN_PATHS, is_page
+from coordinator_api.http.dependencies import check_is_same_call
 from coordinator_api.settings import Settings
 from coordinator_api.web.pages import WebPages
 from tests.checkout import ROOT
