@@ -21,21 +21,19 @@ from coordinator_api.http.middleware import RequestBodies, RequestGuard
 from coordinator_api.http.other_coordinators import OtherCoordinators, on_not_owner
 from coordinator_api.http.proxies import Proxies
 from coordinator_api.http.routes import (
-    about,
     groups,
-    health,
-    hold,
     levers,
     logs,
     members,
     rebalances,
+    service,
     stateless,
     tokens,
 )
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import NotOwner
 
-_NOUNS = (groups, levers, hold, members, rebalances, logs, stateless, tokens, health, about)
+_NOUNS = (groups, levers, members, rebalances, logs, stateless, tokens, service)
 _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 

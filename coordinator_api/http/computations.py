@@ -25,7 +25,7 @@ from assignor.recording import (
     placement_output,
     rebalance_output,
 )
-from assignor.rerun import parse_recorded
+from assignor.rerun import LoadOwn, parse_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem, TaskAssignor
@@ -40,7 +40,7 @@ from coordinator_api.groups.definitions import (
     check_subtopologies,
     partition_total,
 )
-from coordinator_api.http.models.rebalances import AssignAnswer, RebalanceExplanation, SimulateAnswer
+from coordinator_api.http.models.groups import AssignAnswer, RebalanceExplanation, SimulateAnswer
 from coordinator_api.recorded_documents import read_recorded
 
 MAX_ROUNDS = 1_000
@@ -115,8 +115,7 @@ def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: Fo
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded(document)
     assignor, size = _assignor_and_size(recorded, bounds)
-    allowed = allowed_here(bounds.assignor_classes)
-    allowed.check(assignor)
+    allowed_here(bounds.assignor_classes).check(assignor)
     most = _most_rounds(size, bounds)
     max_rounds = most if request.max_rounds is None else request.max_rounds
     if max_rounds > most:
@@ -124,13 +123,21 @@ def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: Fo
             f"no more than {most} rounds of a group of this size are forecast here (group.max.partitions)", "max_rounds"
         )
 
+    ahead = forecast(recorded, request.model, max_rounds=max_rounds, load_own=own_assignors(bounds.assignor_classes))
+    return _json(SimulateAnswer(id=recorded.id, forecast=forecast_document(ahead, request.model)))
+
+
+def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
+    """`classes`: those of `AllowedAssignors`. What is returned raises AssignorNotListed for another one."""
+    allowed = allowed_here(classes)
+
     def load(path: str) -> TaskAssignor:
+        allowed.check(path)
         own = allowed.load(path)
         assert own is not None, f"{path} is no class path"
         return own
 
-    ahead = forecast(recorded, request.model, max_rounds=max_rounds, load_own=load)
-    return _json(SimulateAnswer(id=recorded.id, forecast=forecast_document(ahead, request.model)))
+    return load
 
 
 def most_rounds(snapshot: RebalanceSnapshot, bounds: DocumentBounds) -> int:

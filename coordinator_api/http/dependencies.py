@@ -12,7 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from assignor.access.principals import ANYBODY
+from assignor.errors import DecodeError
 from assignor.legal_names import LEGAL_NAME, LONGEST_NAME, NAME_PATTERN, NAME_RULE
+from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.groups.coordinator import Coordinator
@@ -22,7 +24,7 @@ from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.json_objects import not_json, read_document
 from coordinator_api.http.models.members import MAX_TEXT_LENGTH
 from coordinator_api.http.models.service import ProblemDocument
-from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, input_as_problems, stopping
+from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, stopping
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
@@ -218,14 +220,16 @@ async def run_on_document(
     hangs up.
 
     `function`: of a module that the workers know (`service_workers`). `bytes_in`: the field whose bytes it decodes.
-    Raises Problem with the place of what is wrong, CallerGone.
+    Raises Problem, InputError and UnreadableBytes with the place of what is wrong, and CallerGone.
     """
     assert not named, "a worker takes no named arguments"
     if "content-type" in request.headers:
         check_json(request)
     check_not_encoded(request)
-    with input_as_problems(bytes_in):
+    try:
         return await run_in_worker(request, coordinator, read_document, body_of(request), function, *arguments)
+    except DecodeError as error:
+        raise UnreadableBytes(error, bytes_in) from None
 
 
 def check_json(request: Request) -> None:

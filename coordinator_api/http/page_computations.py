@@ -7,10 +7,11 @@ code of the library; only the way in is another one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from assignor.errors import AssignorFault
 from assignor.explain import reason_in_full
 from assignor.names import InstanceNames, short_members
 from assignor.reading.task_owners import owner_moves, owners_in, tasks_of
@@ -20,11 +21,10 @@ from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.story import PastRebalance, group_story, group_story_document
 from assignor.story.words import triggers_text
-from assignor.task_assignors.base import TaskAssignor
 from assignor.what_if import changed, changes_from_document, difference, difference_document
 from coordinator_api.groups.allowed_assignors import allowed_here
-from coordinator_api.groups.definitions import DocumentBounds, check_size, partition_total
-from coordinator_api.http.computations import MAX_ROUNDS
+from coordinator_api.groups.definitions import DocumentBounds, check_size
+from coordinator_api.http.computations import most_rounds, own_assignors
 from coordinator_api.recorded_documents import expanded
 
 Stored = tuple[int, bytes]
@@ -35,7 +35,7 @@ def tell_history(group_id: str, stored: tuple[Stored, ...], before: Stored | Non
     """The story of the rebalances as `assignor explain` tells it, with `names` of processes and `words` for what set
     each one off. `stored`: oldest first; `before`: the one before them, which is not told. Raises InputError.
     """
-    load = _loader(classes)
+    load = own_assignors(classes)
     story = group_story((_past(each, load) for each in stored), None if before is None else _past(before, load))
     names = InstanceNames(story.instances)
     document = group_story_document(group_id, story)
@@ -60,7 +60,7 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> byte
         for each in role.values()
         for name in each
     }
-    ran = run_recorded(parse_recorded_rebalance(second), _loader(classes))
+    ran = run_recorded(parse_recorded_rebalance(second), own_assignors(classes))
     assert isinstance(ran, RerunRebalance)
     past = PastRebalance(after[0], ran)
     names = InstanceNames(group_story([past]).instances)
@@ -94,12 +94,11 @@ def what_if(
     after = changed(recorded, changes)
     allowed_here(bounds.assignor_classes).check(after.snapshot.assignor)
     check_size(after.snapshot, bounds.max_partitions)
-    load = _loader(bounds.assignor_classes)
+    load = own_assignors(bounds.assignor_classes)
     before = run_recorded(recorded, load)
     assert isinstance(before, RerunRebalance)
     compared = difference(before, run_recorded(after, load))
-    size = partition_total(after.snapshot) + len(after.snapshot.members)
-    most = max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
+    most = most_rounds(after.snapshot, bounds)
     ahead = forecast(after, model, max_rounds=most, load_own=load, as_recorded=recorded)
     processes = group_story([PastRebalance(recorded.generation_id, before)]).instances
     names = InstanceNames(processes)
@@ -111,6 +110,37 @@ def what_if(
             "names": {str(process): names.short(process) for process in processes},
         }
     )
+
+
+def look_at_held(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
+    """`{"difference", "forecast"}`, each None when it cannot be computed: a member of an unknown future version, an own
+    assignor that is no longer there. `stored`: as the repository has it.
+    """
+    recorded = parse_recorded_rebalance(_document(stored))
+    load = own_assignors(bounds.assignor_classes)
+    return {
+        "difference": _or_none(_difference, recorded, load),
+        "forecast": _or_none(_forecast, recorded, load, most_rounds(recorded.snapshot, bounds)),
+    }
+
+
+def _or_none(compute: Callable[..., dict[str, object]], *arguments: object) -> dict[str, object] | None:
+    try:
+        return compute(*arguments)
+    except AssignorFault:
+        return None
+
+
+def _difference(recorded: RecordedRebalance, load: LoadOwn) -> dict[str, object]:
+    """All kept, as after a discard, beside what was computed."""
+    snapshot = recorded.snapshot
+    kept = replace(recorded, snapshot=replace(snapshot, steering=replace(snapshot.steering, keeps_owned=True)))
+    return difference_document(difference(run_recorded(kept, load), run_recorded(recorded, load)))
+
+
+def _forecast(recorded: RecordedRebalance, load: LoadOwn, max_rounds: int) -> dict[str, object]:
+    model = ForecastModel()
+    return forecast_document(forecast(recorded, model, max_rounds=max_rounds, load_own=load), model)
 
 
 def group_now(
@@ -143,17 +173,6 @@ def _document(stored: bytes) -> dict[str, Any]:
     document = json.loads(b"".join(expanded(stored)))
     assert isinstance(document, dict)
     return document
-
-
-def _loader(classes: tuple[str, ...]) -> LoadOwn:
-    def load(path: str) -> TaskAssignor:
-        allowed = allowed_here(classes)
-        allowed.check(path)
-        own = allowed.load(path)
-        assert own is not None, f"{path} is no class path"
-        return own
-
-    return load
 
 
 def _texts(owners: Mapping[Any, list[str]]) -> dict[str, list[str]]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -23,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
+from assignor.errors import AssignorFault, InputError, NotBuiltYet
 from coordinator_api.errors import CoordinatorFault, GroupIsLoading, TooManyRequests, UnreadableBytes
 from coordinator_api.store.errors import LeaseEnded, StoreError
 
@@ -130,19 +129,6 @@ def stopping() -> Problem:
     return Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers=_TRY_AGAIN_SOON)
 
 
-@contextmanager
-def input_as_problems(bytes_in: str) -> Iterator[None]:
-    """Raises Problem for the InputError and the DecodeError that its block raises. `bytes_in`: the field whose bytes
-    the block decodes.
-    """
-    try:
-        yield
-    except DecodeError as error:
-        raise from_fault(UnreadableBytes(error, bytes_in)) from None
-    except InputError as error:
-        raise from_input_error(error) from None
-
-
 def from_fault(fault: CoordinatorFault) -> Problem:
     """The coordinator's own error: its Kafka name is the code, its message the detail."""
     extensions: dict[str, object] = {}
@@ -158,12 +144,6 @@ def from_fault(fault: CoordinatorFault) -> Problem:
     return Problem(fault.kafka_name, str(fault), headers=headers, extensions=extensions)
 
 
-def from_input_error(error: InputError) -> Problem:
-    """A definition or recording that cannot be used; 422 also for a feature that this release does not have."""
-    code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
-    return Problem(code, str(error), status=422, extensions={"where": error.where} if error.where else {})
-
-
 def install(app: FastAPI) -> None:
     """Answer every error of a route, of the rooms below and of FastAPI with a problem document.
 
@@ -171,6 +151,7 @@ def install(app: FastAPI) -> None:
     """
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(CoordinatorFault, _on_fault)
+    app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(StoreError, _on_store_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_exception)
@@ -184,6 +165,14 @@ async def _on_problem(request: Request, error: Exception) -> Response:
 async def _on_fault(request: Request, error: Exception) -> Response:
     assert isinstance(error, CoordinatorFault)
     return answer_to(request.scope, from_fault(error))
+
+
+async def _on_input_error(request: Request, error: Exception) -> Response:
+    """A definition or recording that cannot be used; 422 also for a feature that this release does not have."""
+    assert isinstance(error, InputError)
+    code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
+    where = {"where": error.where} if error.where else {}
+    return answer_to(request.scope, Problem(code, str(error), status=422, extensions=where))
 
 
 async def _on_store_error(request: Request, error: Exception) -> Response:

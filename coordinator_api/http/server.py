@@ -38,9 +38,13 @@ from coordinator_api.http.app import Pages, create_app
 from coordinator_api.http.audit import check_audit_log
 from coordinator_api.http.auth import Access
 from coordinator_api.http.connections import OpenConnections, connection_class
-from coordinator_api.http.garbage import Garbage, set_aside_what_is_there
-from coordinator_api.http.memory import FreedMemory, give_large_blocks_back
-from coordinator_api.http.service_manager import ServiceManager
+from coordinator_api.http.housekeeping import (
+    FreedMemory,
+    Garbage,
+    ServiceManager,
+    give_large_blocks_back,
+    set_aside_what_is_there,
+)
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file

@@ -17,9 +17,8 @@ from assignor.rerun import run
 from assignor.story import PastRebalance, TaskChange, TaskRebalance, TaskStory, story
 from assignor.story.recorded_copies import PlacedCopy
 from assignor.story.words import copies_text, triggers_text
-from assignor.task_assignors.base import TaskAssignor
 from assignor.types import ProcessId, TaskId
-from coordinator_api.groups.allowed_assignors import allowed_here
+from coordinator_api.http.computations import own_assignors
 from coordinator_api.recorded_documents import expanded
 
 _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
@@ -31,14 +30,8 @@ def task_story(stored: Sequence[bytes], has_more: bool, task: TaskId, classes: t
     `stored`: as the repository has them, oldest first. `has_more`: the first of them is only what the next one is
     compared with. `classes`: those of `AllowedAssignors`.
     """
-    allowed, unreadable = allowed_here(classes), 0
+    load, unreadable = own_assignors(classes), 0
     past: list[PastRebalance] = []
-
-    def load(path: str) -> TaskAssignor:
-        own = allowed.load(path)
-        assert own is not None, f"{path} is no class path"
-        return own
-
     for each in stored:
         document = json.loads(b"".join(expanded(each)))
         try:

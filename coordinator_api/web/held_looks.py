@@ -12,7 +12,7 @@ from coordinator_api.errors import TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.held_computations import look_at_held
+from coordinator_api.http.page_computations import look_at_held
 
 _MOST_KEPT = 16
 

@@ -6,19 +6,24 @@ lever is pulled, they stand in the group's document as well.
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 
+from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
-from coordinator_api.group.outcome import Accepted
+from coordinator_api.group.holding import describe_held
+from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.audit import note_lever, reason_of
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import (
     DrainedInstance,
     DrainedMember,
-    GroupId,
     JsonBody,
     TheCoordinator,
+    TheGroup,
     accepted,
     answer,
     caller,
@@ -26,64 +31,80 @@ from coordinator_api.http.dependencies import (
     one_drained,
     problems,
 )
-from coordinator_api.http.group_document import described_group
-from coordinator_api.http.models.levers import DrainedLever, RejoinGraceBody
+from coordinator_api.http.group_document import described_group, held_answer, hold_lever
+from coordinator_api.http.models.levers import (
+    DrainedLever,
+    HeldGenerationAnswer,
+    HoldAnswer,
+    HoldBody,
+    LookedAtHeld,
+    RejoinGraceBody,
+)
+from coordinator_api.http.page_computations import look_at_held
 from coordinator_api.http.problems import Problem
 
-router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409, 415))
+router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
 
 _REJOIN_GRACE = JsonBody(RejoinGraceBody)
+_HOLD = JsonBody(HoldBody)
+
+HeldGeneration = Annotated[
+    int | None,
+    Query(ge=0, le=JAVA_INT_MAX, description="The one that was looked at. By default whichever waits."),
+]
 
 
 @router.post("/{group}/rebalance", status_code=204)
-async def request_rebalance(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+async def request_rebalance(request: Request, group: TheGroup) -> None:
     """Start a rebalance now. The reason is kept with it. Refused for a group without members."""
     event = events.RequestRebalance(caller(request), reason_of(request))
-    accepted(await coordinator.group(group_id).handle(event), Accepted)
+    accepted(await group.handle(event), Accepted)
 
 
 @router.post("/{group}/pause", status_code=204)
-async def pause_group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+async def pause_group(request: Request, group: TheGroup) -> None:
     """Have all members process nothing, until a resume. They restore, keep standbys up to date and stay members.
 
     They hear of it in the answer to their heartbeats. Asked twice, the first one stands.
     """
     event = events.SetPause(True, caller(request), reason_of(request))
-    accepted(await coordinator.group(group_id).handle(event), Accepted)
+    accepted(await group.handle(event), Accepted)
 
 
 @router.post("/{group}/resume", status_code=204)
-async def resume_group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+async def resume_group(request: Request, group: TheGroup) -> None:
     """End a pause: members go on where they stopped."""
     event = events.SetPause(False, caller(request), reason_of(request))
-    accepted(await coordinator.group(group_id).handle(event), Accepted)
+    accepted(await group.handle(event), Accepted)
 
 
-@router.put("/{group}/rejoin-grace", status_code=204, openapi_extra=_REJOIN_GRACE.described)
+@router.put(
+    "/{group}/rejoin-grace",
+    status_code=204,
+    responses=problems(404, 409, 415),
+    openapi_extra=_REJOIN_GRACE.described,
+)
 async def set_rejoin_grace(
-    request: Request,
-    group_id: GroupId,
-    coordinator: TheCoordinator,
-    body: Annotated[RejoinGraceBody, Depends(_REJOIN_GRACE)],
+    request: Request, body: Annotated[RejoinGraceBody, Depends(_REJOIN_GRACE)], group: TheGroup
 ) -> None:
     """Have the tasks of members that leave wait for them: a process that is back within `grace_ms` goes on with them,
     and no rebalance runs. A process that dies, instead of leaving, is given no grace.
     """
     event = events.SetRejoinGrace(body.grace_ms, caller(request), reason_of(request))
     note_lever(request, event)
-    accepted(await coordinator.group(group_id).handle(event), Accepted)
+    accepted(await group.handle(event), Accepted)
 
 
 @router.delete("/{group}/rejoin-grace", status_code=204)
-async def end_rejoin_grace(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+async def end_rejoin_grace(request: Request, group: TheGroup) -> None:
     """Wait for nobody any more. Members that are away are removed at once."""
     event = events.SetRejoinGrace(None, caller(request), reason_of(request))
-    accepted(await coordinator.group(group_id).handle(event), Accepted)
+    accepted(await group.handle(event), Accepted)
 
 
 @router.get("/{group}/drain", responses={200: {"model": DrainedLever}})
 async def show_drain(
-    group_id: GroupId,
+    group: TheGroup,
     coordinator: TheCoordinator,
     instance: DrainedInstance = None,
     member: DrainedMember = None,
@@ -91,13 +112,12 @@ async def show_drain(
     """Whether what is drained can be stopped, and what is missing: which task waits for whom, and how far behind."""
     process_id, member_id = one_drained(instance, member)
     coordinator.overload.admit("describe")
-    runtime = coordinator.group(group_id)
     target = member_id or process_id
-    if target not in runtime.image.levers.drained:
+    if target not in group.image.levers.drained:
         raise Problem("UNKNOWN_MEMBER_ID", f"{target} is not drained, or is gone")
     async with coordinator.descriptions:
-        group = await described_group(runtime, coordinator.clusters)
-    for drained in group.levers.drained:
+        described = await described_group(group, coordinator.clusters)
+    for drained in described.levers.drained:
         if (drained.member_id or drained.process_id) == target:
             return answer(drained)
     raise Problem("UNKNOWN_MEMBER_ID", f"{target} is gone, and its drain has ended")
@@ -106,29 +126,97 @@ async def show_drain(
 @router.delete("/{group}/drain", status_code=204)
 async def end_instance_drain(
     request: Request,
-    group_id: GroupId,
-    coordinator: TheCoordinator,
+    group: TheGroup,
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> None:
     """End the drain of an instance or of a member: it may have tasks again. A PUT ends the drain of a whole group."""
     event = events.EndInstanceDrain(*one_drained(instance, member))
     note_lever(request, event)
-    accepted(await coordinator.group(group_id).handle(event), Accepted)
+    accepted(await group.handle(event), Accepted)
 
 
 @router.put("/{group}/promotion", status_code=204)
-async def set_promotion(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+async def set_promotion(request: Request, group: TheGroup) -> None:
     """Have the next rebalance come as soon as all warm-ups have caught up, not at the probing deadline.
 
     It is on by itself while an instance is drained.
     """
     event = events.SetPromotion(True, caller(request), reason_of(request))
-    accepted(await coordinator.group(group_id).handle(event), Accepted)
+    accepted(await group.handle(event), Accepted)
 
 
 @router.delete("/{group}/promotion", status_code=204)
-async def end_promotion(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+async def end_promotion(request: Request, group: TheGroup) -> None:
     """Have the next rebalance come at the probing deadline, as in Kafka."""
     event = events.SetPromotion(False, caller(request), reason_of(request))
-    accepted(await coordinator.group(group_id).handle(event), Accepted)
+    accepted(await group.handle(event), Accepted)
+
+
+@router.get("/{group}/hold", responses={200: {"model": HoldAnswer}})
+async def show_hold(request: Request, group: TheGroup, coordinator: TheCoordinator) -> Response:
+    """Whether computed rebalances wait, and the one that waits now: until when, and what it would change.
+
+    `difference`: what happens when it is discarded, beside what happens when it is approved. `forecast`: what follows
+    until the group is stable, from the approval on.
+    """
+    image = group.image
+    hold = hold_lever(image.levers)
+    held = held_answer(await asyncio.to_thread(describe_held, image))
+    if held is None:
+        return answer(HoldAnswer(hold=hold, held=None))
+    stored = await coordinator.recordings.stored(group.group_id, image.generation_id)
+    looked: dict[str, Any] = {"difference": None, "forecast": None}
+    if stored is not None:
+        coordinator.overload.admit("computation")
+        with coordinator.computation(principal_of(request).group_prefix):
+            looked = await run_in_worker(request, coordinator, look_at_held, stored, coordinator.document_bounds)
+    return answer(HoldAnswer(hold=hold, held=LookedAtHeld(**dict(held), **looked)))
+
+
+@router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415), openapi_extra=_HOLD.described)
+async def hold_rebalances(request: Request, body: Annotated[HoldBody, Depends(_HOLD)], group: TheGroup) -> None:
+    """From now on a computed rebalance that takes a task from a living owner waits for approval.
+
+    Members work on meanwhile. Nobody is waited for longer than the time limit: then it is carried out. Tasks without a
+    living owner are placed at once. Asked twice, the newer time limit holds, also for a rebalance that waits already.
+    """
+    event = events.SetHold(body.time_limit_ms, caller(request), reason_of(request))
+    note_lever(request, event)
+    accepted(await group.handle(event), Accepted)
+
+
+@router.delete("/{group}/hold", status_code=204)
+async def end_hold(request: Request, group: TheGroup) -> None:
+    """Computed rebalances wait no more. One that waits is carried out."""
+    accepted(await group.handle(events.EndHold(caller(request), reason_of(request))), Accepted)
+
+
+@router.post("/{group}/approve", responses={200: {"model": HeldGenerationAnswer}})
+async def approve_rebalance(
+    request: Request, group: TheGroup, generation: HeldGeneration = None
+) -> HeldGenerationAnswer:
+    """Carry out the rebalance that waits, as it was computed. This covers the rebalances that follow from it."""
+    event = events.ApproveRebalance(generation, caller(request), reason_of(request))
+    stored = accepted(await group.handle(event), AssignmentStored)
+    return HeldGenerationAnswer(generation_id=stored.generation_id)
+
+
+@router.post("/{group}/discard", responses={200: {"model": HeldGenerationAnswer}})
+async def discard_rebalance(
+    request: Request, group: TheGroup, generation: HeldGeneration = None
+) -> HeldGenerationAnswer:
+    """Keep every task where it is instead of the rebalance that waits, until something else begins another one.
+
+    It needs a reason.
+    """
+    reason = reason_of(request)
+    if reason is None:
+        raise Problem(
+            "INVALID_REQUEST",
+            "query.reason: say why the rebalance is discarded, for those who find it in the history",
+            extensions={"where": "query.reason"},
+        )
+    event = events.DiscardRebalance(generation, caller(request), reason)
+    again = accepted(await group.handle(event), ComputedAgain)
+    return HeldGenerationAnswer(generation_id=again.generation_id)

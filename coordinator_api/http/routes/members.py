@@ -13,8 +13,10 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
+from assignor.errors import DecodeError
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import JAVA_INT_MAX
+from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group import events
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
@@ -56,7 +58,6 @@ from coordinator_api.http.models.members import (
     SubscriptionAnswer,
     SubscriptionBody,
 )
-from coordinator_api.http.problems import input_as_problems
 
 router = checked_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
@@ -301,8 +302,10 @@ def _news(news: MemberNews | Rejected) -> MemberNewsAnswer | MemberRefusal:
 
 async def _check_subscription(subscription: bytes) -> None:
     """A subscription that the leader cannot read must not reach the group: Kafka's own leader would die of it."""
-    with input_as_problems(bytes_in="subscription"):
+    try:
         if len(subscription) > OFF_LOOP_BYTES:
             await asyncio.to_thread(check_subscription, subscription)
         else:
             check_subscription(subscription)
+    except DecodeError as error:
+        raise UnreadableBytes(error, "subscription") from None

@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
@@ -26,9 +25,9 @@ from coordinator_api.http.dependencies import (
     problems,
     run_on_document,
 )
+from coordinator_api.http.models.groups import RebalanceExplanation, RebalanceList, ReportAnswer
 from coordinator_api.http.models.members import TASK_PATTERN
-from coordinator_api.http.models.rebalances import RebalanceExplanation, RebalanceList, ReportAnswer
-from coordinator_api.http.problems import Problem, from_input_error
+from coordinator_api.http.problems import Problem
 
 router = checked_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
@@ -103,12 +102,9 @@ async def explain_rebalance(
     coordinator.overload.admit("computation")
     chosen = None if task is None else _parse_task(task)
     stored = await _recorded(coordinator, group_id, generation)
-    try:
-        with coordinator.computation(principal_of(request).group_prefix):
-            classes = coordinator.allowed_assignors.class_paths
-            explained = await run_in_worker(request, coordinator, explain, stored, chosen, classes)
-    except InputError as error:
-        raise from_input_error(error) from None
+    with coordinator.computation(principal_of(request).group_prefix):
+        classes = coordinator.allowed_assignors.class_paths
+        explained = await run_in_worker(request, coordinator, explain, stored, chosen, classes)
     if explained is None:
         raise Problem("RESOURCE_NOT_FOUND", f"the rebalance of generation {generation} placed no task {chosen}")
     return Response(explained, media_type="application/json")

@@ -16,7 +16,7 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
 from coordinator_api.http.dependencies import TheCoordinator, checked_router, document_body, problems, run_on_document
-from coordinator_api.http.models.rebalances import AssignAnswer, SimulateAnswer
+from coordinator_api.http.models.groups import AssignAnswer, SimulateAnswer
 
 router = checked_router(prefix="/v1", tags=["stateless"], responses=problems(415))
 

@@ -8,14 +8,14 @@ from typing import Annotated
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.errors import CoordinatorFault
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
-from coordinator_api.http.problems import Problem, from_input_error
+from coordinator_api.http.problems import Problem
 from coordinator_api.http.task_stories import task_story
 from coordinator_api.web.event_streams import digests_of, event_stream
 from coordinator_api.web.rebalance_digests import rebalances_digest
@@ -45,14 +45,11 @@ async def task(
     stored, has_more = await _stored(coordinator, group_id, before)
     if not stored:
         return page(request, "task", group_id=group_id, task=str(chosen), story=None, digest=digest)
-    try:
-        with coordinator.computation(principal_of(request).group_prefix):
-            classes = coordinator.allowed_assignors.class_paths
-            told = await run_in_worker(
-                request, coordinator, task_story, tuple(raw for _, raw in stored), has_more, chosen, classes
-            )
-    except InputError as error:
-        raise from_input_error(error) from None
+    with coordinator.computation(principal_of(request).group_prefix):
+        classes = coordinator.allowed_assignors.class_paths
+        told = await run_in_worker(
+            request, coordinator, task_story, tuple(raw for _, raw in stored), has_more, chosen, classes
+        )
     if told is None:
         raise Problem("RESOURCE_NOT_FOUND", f"no recorded rebalance of the last {len(stored)} has a task {chosen}")
     view = TaskStoryView.of(json.loads(told), stored[1][0] if has_more else None)

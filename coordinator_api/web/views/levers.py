@@ -81,7 +81,7 @@ class LeverBoard:
     @classmethod
     def of(cls, document: Mapping[str, Any], names: Mapping[str, str], looked: Mapping[str, Any] | None) -> LeverBoard:
         """`document`: as `GET /v1/groups/{group}` answers it. `names`: of instances, by process id. `looked`: as
-        `held_computations.look_at_held` answers for the rebalance that waits.
+        `page_computations.look_at_held` answers for the rebalance that waits.
         """
         levers, members = document["levers"], document["members"]
         hold, grace = levers["hold"], levers["rejoin_grace"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator_api.http.garbage import (
+from coordinator_api.http.housekeeping import (
     ALL_EVERY_S,
     MIDDLE_EVERY_S,
     MIDDLE_PARTS,

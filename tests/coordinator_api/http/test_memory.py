@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from coordinator_api.http.memory import TRIM_EVERY_S, FreedMemory
+from coordinator_api.http.housekeeping import TRIM_EVERY_S, FreedMemory
 
 BEGAN_S = 1_000.0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.http.service_manager import ServiceManager
+from coordinator_api.http.housekeeping import ServiceManager
 from tests.coordinator_api.service_process import ServiceProcess
 
 HEARS_WITHIN_S = 30
