@@ -15,6 +15,7 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 
@@ -38,6 +39,16 @@ class Right(StrEnum):
 _ORDER = {right: place for place, right in enumerate(Right)}
 
 
+class Need(NamedTuple):
+    """What a call needs. `group_id`: whom it is about; None for the service. `all_groups`: it shows those of every
+    tenant.
+    """
+
+    right: Right
+    group_id: str | None = None
+    all_groups: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """`group_prefix`: what the ids of its groups begin with; empty for every group. It is also the tenant whose quotas
@@ -59,6 +70,16 @@ class Principal:
 
     def may(self, right: Right) -> bool:
         return self.right.includes(right)
+
+    def refusal(self, need: Need) -> str | None:
+        """Why it may not make a call that needs this; None if it may."""
+        if need.group_id is not None and not self.sees(need.group_id):
+            return f"the token of {self.name} is for groups whose ids begin with {self.group_prefix}"
+        if need.all_groups and not self.sees_all:
+            return f"this shows all groups, and the token of {self.name} is not for all"
+        if not self.may(need.right):
+            return f"this needs the right {need.right}, and the token of {self.name} has the right {self.right}"
+        return None
 
 
 ANYBODY = Principal("anybody on this machine", Right.ADMIN)

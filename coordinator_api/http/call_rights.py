@@ -19,7 +19,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from assignor.access.credentials import Credentials
-from assignor.access.principals import ANYBODY, AccessRefusal, Principal, Right, caller
+from assignor.access.principals import ANYBODY, AccessRefusal, Need, Principal, Right, caller
 from coordinator_api.http.problems import Problem
 
 OPEN_PATHS = frozenset({"/livez", "/readyz"})
@@ -139,14 +139,6 @@ class Call(NamedTuple):
     parameters: Mapping[str, str]
 
 
-class Need(NamedTuple):
-    """`group_id`: whom the call is about; None for the service. `all_groups`: the caller has to see every group."""
-
-    right: Right
-    group_id: str | None = None
-    all_groups: bool = False
-
-
 def _by_shape() -> dict[tuple[str, int], list[tuple[Endpoint, list[str]]]]:
     """Endpoints with the segments of their routes, by method and number of segments."""
     endpoints: dict[tuple[str, int], list[tuple[Endpoint, list[str]]]] = {}
@@ -186,8 +178,10 @@ class Gate:
 
     def check(self, method: str, path: str, headers: Mapping[str, str]) -> Principal:
         """The caller, which has the right. `headers` have lower-case names."""
-        found = self.caller(path, headers)
-        check_right(found, need(call_of(method, path), path))
+        found, asked = self.caller(path, headers), need(call_of(method, path), path)
+        refusal = found.refusal(asked)
+        if refusal is not None:
+            raise forbidden(asked, refusal)
         return found
 
     def caller(self, path: str, headers: Mapping[str, str]) -> Principal:
@@ -221,23 +215,9 @@ def need(call: Call | None, path: str) -> Need:
     return Need(Right.READER, segments[3] if in_group else None)
 
 
-def check_right(principal: Principal, asked: Need) -> None:
-    """Raises Problem 403 when the principal may not make such a call."""
-    if asked.group_id is not None and not principal.sees(asked.group_id):
-        raise Problem(
-            "GROUP_AUTHORIZATION_FAILED",
-            f"the token of {principal.name} is for groups whose ids begin with {principal.group_prefix}",
-        )
-    if asked.all_groups and not principal.sees_all:
-        raise Problem(
-            "CLUSTER_AUTHORIZATION_FAILED", f"this shows all groups, and the token of {principal.name} is not for all"
-        )
-    if not principal.may(asked.right):
-        code = "CLUSTER_AUTHORIZATION_FAILED" if asked.group_id is None else "GROUP_AUTHORIZATION_FAILED"
-        raise Problem(
-            code,
-            f"this needs the right {asked.right}, and the token of {principal.name} has the right {principal.right}",
-        )
+def forbidden(asked: Need, why: str) -> Problem:
+    code = "CLUSTER_AUTHORIZATION_FAILED" if asked.group_id is None else "GROUP_AUTHORIZATION_FAILED"
+    return Problem(code, why)
 
 
 def principal_of(request: Request) -> Principal:

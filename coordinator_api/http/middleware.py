@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.audit import AuditLog, begin
-from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, Gate, call_of, check_right, is_page, need
+from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, Gate, call_of, forbidden, is_page, need
 from coordinator_api.http.connections import CallerGone, OpenConnections
 from coordinator_api.http.dependencies import BODY
 from coordinator_api.http.other_coordinators import not_here
@@ -195,10 +195,13 @@ class RequestGuard:
             try:
                 if hides_request:
                     raise _upgrade_refused()
+                asked = need(call, scope["path"])
                 principal = state[PRINCIPAL] = self._gate.caller(scope["path"], headers)
                 if audited is not None:
                     audited.made_by(principal)
-                check_right(principal, need(call, scope["path"]))
+                why_not = principal.refusal(asked)
+                if why_not is not None:
+                    raise forbidden(asked, why_not)
                 state[BODY] = await self._bodies.arrive(body, call, scope, receive)
                 coordinator: Coordinator = scope["app"].state.coordinator
                 if coordinator.lease.is_shared and call is not None:

@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse
 
 from assignor.access.credentials import Credentials, wall_clock_ms
 from assignor.access.issuer_settings import signed_tokens_in
-from assignor.access.principals import AccessRefusal, caller, is_loopback
+from assignor.access.principals import AccessRefusal, Need, Right, caller, is_loopback
 from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
 from assignor.access.tokens import parse_entries, plain_token
 from assignor.coordinator_calls import CallerToken
@@ -130,9 +130,9 @@ class TokenGate:
             if isinstance(found, AccessRefusal):
                 await _answer(found.detail, found.challenge)(scope, receive, send)
                 return
-            if not found.sees(self._application_id):
-                detail = f"the token of {found.name} is for groups whose ids begin with {found.group_prefix}"
-                await _answer(detail, None)(scope, receive, send)
+            refusal = found.refusal(Need(Right.READER, self._application_id))
+            if refusal is not None:
+                await _answer(refusal, None)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from assignor.access.principals import Right
+from assignor.access.principals import Need, Right
 from coordinator_api.group import events
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import Accepted, Declared, Rejected
@@ -15,7 +15,7 @@ from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.audit import note_effect, note_lever, reason_of
-from coordinator_api.http.call_rights import Need, check_right, principal_of
+from coordinator_api.http.call_rights import forbidden, principal_of
 from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import (
     DrainedInstance,
@@ -71,7 +71,10 @@ async def declare_group(
     """
 
     if replace:
-        check_right(principal_of(request), Need(Right.OPERATOR, group_id))
+        asked = Need(Right.OPERATOR, group_id)
+        refusal = principal_of(request).refusal(asked)
+        if refusal is not None:
+            raise forbidden(asked, refusal)
     input_json = await run_on_document(
         request, coordinator, "body", declared_definition, group_id, coordinator.document_bounds
     )
