@@ -33,7 +33,9 @@ from coordinator_api.http.routes import (
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import NotOwner
 
-_NOUNS = (groups, levers, members, rebalances, logs, stateless, tokens, service)
+# a route is found by trying one after the other, and most calls are those of members
+_NOUNS = (members, groups, levers, rebalances, logs, stateless, tokens, service)
+_TAGS = ("groups", "levers", "members", "rebalances", "logs", "stateless", "tokens", "service", "health")
 _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 
@@ -100,6 +102,7 @@ def create_app(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        openapi_tags=[{"name": tag} for tag in _TAGS],
         redirect_slashes=False,
     )
     app.state.request_bodies = bodies = RequestBodies(settings)
