@@ -169,14 +169,14 @@ class JsonBody(Generic[Model]):
         """`required`: False when the call may come without a body, which then counts as `{}`. `may_be_large`: whether
         it may have more than `OFF_LOOP_BYTES`; a setting has another limit then.
         """
-        self._model = model
+        self.model = model
         self._required = required
         self._may_be_large = may_be_large
 
     @property
     def described(self) -> dict[str, Any]:
         """For `openapi_extra`; `openapi.py` adds the model's schema."""
-        schema = {"$ref": f"#/components/schemas/{self._model.__name__}"}
+        schema = {"$ref": f"#/components/schemas/{self.model.__name__}"}
         return {"requestBody": {"required": self._required, "content": {"application/json": {"schema": schema}}}}
 
     async def __call__(self, request: Request) -> Model:
@@ -196,7 +196,7 @@ class JsonBody(Generic[Model]):
     def decode(self, raw: bytes) -> Model:
         """Raises Problem."""
         try:
-            return self._model.model_validate_json(raw)
+            return self.model.model_validate_json(raw)
         except ValidationError as error:
             errors = error.errors(include_url=False, include_input=False)
         if errors[0]["type"] == "json_invalid":

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
@@ -20,23 +21,10 @@ from starlette.responses import Response
 
 from coordinator_api.http.audit import MAX_REASON, REASON_PATTERN
 from coordinator_api.http.call_rights import ENDPOINTS, OPEN_PATHS
-from coordinator_api.http.models.levers import HoldBody, RejoinGraceBody
-from coordinator_api.http.models.members import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody
-from coordinator_api.http.models.service import TokenBody
+from coordinator_api.http.dependencies import JsonBody
 from coordinator_api.http.other_coordinators import MOVED
 from coordinator_api.http.problems import MEDIA_TYPE
 from coordinator_api.http.proxies import public_address
-
-BODIES: tuple[type[BaseModel], ...] = (
-    SubscriptionBody,
-    HeartbeatBody,
-    ProcessHeartbeatBody,
-    LeaveBody,
-    TokenBody,
-    RejoinGraceBody,
-    HoldBody,
-)
-"""Routes refer to their schemas by name."""
 
 EXAMPLES_FILE = Path(__file__).with_name("examples.json")
 """Of each body and each answer. They come from a real service, and a test has it answer all of them again."""
@@ -73,7 +61,7 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     """The document. `app`: with all its routes."""
     document = app.openapi()
     _, definitions = models_json_schema(
-        [(each, "validation") for each in BODIES], ref_template="#/components/schemas/{model}"
+        [(each, "validation") for each in _bodies(app)], ref_template="#/components/schemas/{model}"
     )
     _close_maps(definitions)
     document["components"]["schemas"].update(definitions["$defs"])
@@ -91,6 +79,13 @@ def examples() -> dict[str, dict[str, Any]]:
     """By operation: `body`, and by status what is answered."""
     found: dict[str, dict[str, Any]] = json.loads(EXAMPLES_FILE.read_text(encoding="ascii"))
     return found
+
+
+def _bodies(app: FastAPI) -> Iterator[type[BaseModel]]:
+    """Those that the routes read. The routes refer to their schemas by name."""
+    for route in app.routes:
+        if isinstance(route, APIRoute):
+            yield from (each.call.model for each in route.dependant.dependencies if isinstance(each.call, JsonBody))
 
 
 def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

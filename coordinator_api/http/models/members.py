@@ -9,9 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import operator
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -107,27 +106,27 @@ def _describe_joins(schema: dict[str, Any]) -> None:
     }
 
 
-def _check_unknown_fields(bodies: Sequence[BaseModel], nesting: int) -> None:
-    """Raises ValueError when `bodies` together have more unknown fields, or longer ones, than is allowed.
-
-    `nesting`: how many objects and lists are around each of them.
-    """
-    ignored = [body.model_extra for body in bodies if body.model_extra]
-    if sum(map(len, ignored)) > MAX_UNKNOWN_FIELDS:
-        raise ValueError(f"no more than {MAX_UNKNOWN_FIELDS} unknown fields are ignored")
-    for fields in ignored:
-        check_values(fields, nesting)
-    if sum(len(json.dumps(fields, separators=(",", ":"))) for fields in ignored) > MAX_UNKNOWN_BYTES:
-        raise ValueError(f"no more than {MAX_UNKNOWN_BYTES} bytes of unknown fields are ignored")
-
-
 class _SentByMember(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, json_schema_extra=_describe_unknown_fields)
 
+    nesting: ClassVar[int] = 0
+    """How many objects and lists are around it in its body."""
+
     @model_validator(mode="after")
     def _bound_unknown_fields(self) -> Self:
-        _check_unknown_fields([self], nesting=0)
+        """Raises ValueError when it and what counts with it have more unknown fields, or longer ones, than allowed."""
+        ignored = [(body.model_extra, nesting) for body, nesting in self._counted_together() if body.model_extra]
+        if sum(len(fields) for fields, _ in ignored) > MAX_UNKNOWN_FIELDS:
+            raise ValueError(f"no more than {MAX_UNKNOWN_FIELDS} unknown fields are ignored")
+        for fields, nesting in ignored:
+            check_values(fields, nesting)
+        if sum(len(json.dumps(fields, separators=(",", ":"))) for fields, _ in ignored) > MAX_UNKNOWN_BYTES:
+            raise ValueError(f"no more than {MAX_UNKNOWN_BYTES} bytes of unknown fields are ignored")
         return self
+
+    def _counted_together(self) -> list[tuple[BaseModel, int]]:
+        """Bodies with their nesting."""
+        return [(self, self.nesting)]
 
 
 Paused = Annotated[bool, Field(exclude_if=operator.not_)]
@@ -193,15 +192,12 @@ class NoticeBody(_SentByMember):
     `at_ms`: of the last of them, since the epoch.
     """
 
+    nesting: ClassVar[int] = 2
+
     code: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$", examples=["RECORDS_DROPPED"])]
     text: Annotated[str, Field(min_length=1, max_length=MAX_NOTICE_LENGTH)]
     count: Count
     at_ms: Count
-
-    @model_validator(mode="after")
-    def _bound_unknown_fields(self) -> Self:
-        _check_unknown_fields([self], nesting=2)
-        return self
 
 
 class ProcessHeartbeatBody(_SentByMember):
@@ -221,12 +217,8 @@ class ProcessHeartbeatBody(_SentByMember):
         "code is kept in memory for a day, and shown in the description of the group.",
     )
 
-    @model_validator(mode="after")
-    def _bound_unknown_fields(self) -> Self:
-        members = list(self.members.values())
-        _check_unknown_fields(members, nesting=2)
-        _check_unknown_fields([self, *members], nesting=0)
-        return self
+    def _counted_together(self) -> list[tuple[BaseModel, int]]:
+        return [(self, 0), *((member, 2) for member in self.members.values())]
 
     def heartbeats(self) -> dict[str, Heartbeat]:
         """By member id."""

@@ -98,15 +98,24 @@ _HAS_FETCHED = {
 }
 
 
+async def _admit_join(coordinator: TheCoordinator) -> None:
+    """Raises TooManyRequests before a body is read that would be refused."""
+    coordinator.overload.admit("join")
+
+
 @router.post(
     "/subscriptions",
     responses={status: {"model": SubscriptionAnswer, "links": _THEN} for status in (200, 201)},
     openapi_extra=_SUBSCRIPTION.described,
 )
-async def subscribe(request: Request, coordinator: TheCoordinator, runtime: TheGroup) -> Response:
+async def subscribe(
+    request: Request,
+    coordinator: TheCoordinator,
+    runtime: TheGroup,
+    _: Annotated[None, Depends(_admit_join)],
+    body: Annotated[SubscriptionBody, Depends(_SUBSCRIPTION)],
+) -> Response:
     """Join (201, with a new member id) or rejoin (200)."""
-    coordinator.overload.admit("join")
-    body = await _SUBSCRIPTION(request)
     await _check_subscription(body.subscription)
     joined = accepted(
         await runtime.handle(
