@@ -25,7 +25,8 @@ from assignor.commands import main
 from benchmarks.group_load.http_calls import Connections
 from coordinator_api.http import server
 from coordinator_api.http.app import create_app
-from coordinator_api.http.other_coordinators import MOVED, group_of
+from coordinator_api.http.other_coordinators import group_of
+from coordinator_api.http.problems import MOVED
 
 WITH = b"passed-on-with"
 """The header with which a caller chooses the client that passes its call on."""

@@ -36,10 +36,9 @@ from starlette.types import Message, Scope, Send
 from assignor.access.principals import Principal
 from coordinator_api.group.events import DrainInstance, EndInstanceDrain, Event, SetHold, SetRejoinGrace
 from coordinator_api.http.call_rights import Call, is_page, token_of_cookie
-from coordinator_api.http.problems import PROBLEM_CODE, Problem
+from coordinator_api.http.problems import MOVED, PROBLEM_CODE, Problem
 from coordinator_api.settings import SettingsError
 
-_MOVED = 307
 _JOIN = "/v1/groups/{group}/subscriptions"
 _TOKENS = "/v1/tokens"
 
@@ -157,7 +156,7 @@ class AuditedCall:
         route = self._call.endpoint.route
         if status == 200 and route == _JOIN:
             return
-        if status == _MOVED:
+        if status == MOVED:
             return  # its line is in the log of the coordinator that answers it
         answer, asked = _answered(body), self._call.parameters
         effect = {name: answer[name] for name in _EFFECTS if name in answer and status < 400}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, TypeVarTuple
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ValidationError
@@ -29,7 +29,7 @@ from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_vali
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
-Arguments = ParamSpec("Arguments")
+Arguments = TypeVarTuple("Arguments")
 
 BODY = "body"
 """Under this key the `state` of a request has its whole body, which the guard has read."""
@@ -216,9 +216,8 @@ async def run_on_document(
     request: Request,
     coordinator: Coordinator,
     bytes_in: str,
-    function: Callable[Concatenate[dict[str, object], Arguments], Value],
-    *arguments: Arguments.args,
-    **named: Arguments.kwargs,
+    function: Callable[[dict[str, object], *Arguments], Value],
+    *arguments: *Arguments,
 ) -> Value:
     """`function(document, *arguments)` with the body's JSON object, in a worker process that is killed when the caller
     hangs up.
@@ -226,7 +225,6 @@ async def run_on_document(
     `function`: of a module that the workers know (`service_workers`). `bytes_in`: the field whose bytes it decodes.
     Raises Problem, InputError and UnreadableBytes with the place of what is wrong, and CallerGone.
     """
-    assert not named, "a worker takes no named arguments"
     if "content-type" in request.headers:
         check_json(request)
     check_not_encoded(request)

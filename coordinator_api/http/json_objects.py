@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from pydantic_core import from_json, to_json
 
 from coordinator_api.http.problems import Problem
 
 Value = TypeVar("Value")
-Arguments = ParamSpec("Arguments")
+Arguments = TypeVarTuple("Arguments")
 
 MAX_VALUES = 4_000_000
 """In one document, counted by its commas before anything is made of them: each value takes some 60 bytes of memory."""
@@ -54,13 +54,10 @@ def parse_object(raw: bytes) -> dict[str, object]:
 
 
 def read_document(
-    raw: bytes,
-    reader: Callable[Concatenate[dict[str, object], Arguments], Value],
-    *arguments: Arguments.args,
-    **named: Arguments.kwargs,
+    raw: bytes, reader: Callable[[dict[str, object], *Arguments], Value], *arguments: *Arguments
 ) -> Value:
     """`reader(document, *arguments)` with the body's JSON object. Raises Problem, and whatever `reader` raises."""
-    return reader(parse_object(raw), *arguments, **named)
+    return reader(parse_object(raw), *arguments)
 
 
 def check_values(document: Mapping[str, object], nesting: int = 0) -> None:

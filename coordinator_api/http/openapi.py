@@ -22,8 +22,7 @@ from starlette.responses import Response
 from coordinator_api.http.audit import MAX_REASON, REASON_PATTERN
 from coordinator_api.http.call_rights import ENDPOINTS, OPEN_PATHS
 from coordinator_api.http.dependencies import JsonBody
-from coordinator_api.http.other_coordinators import MOVED
-from coordinator_api.http.problems import MEDIA_TYPE
+from coordinator_api.http.problems import MEDIA_TYPE, MOVED
 from coordinator_api.http.proxies import public_address
 
 EXAMPLES_FILE = Path(__file__).with_name("examples.json")

@@ -34,7 +34,7 @@ from coordinator_api.errors import CoordinatorFault
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import call_of, principal_of, with_session
 from coordinator_api.http.models.groups import GroupLine, GroupList
-from coordinator_api.http.problems import Problem, answer_to, from_fault, from_store_error
+from coordinator_api.http.problems import MOVED, Problem, answer_to, from_fault, from_store_error
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.store.errors import StoreError
@@ -45,7 +45,6 @@ COORDINATOR = "coordinator"
 LONGEST_ANSWER_S = 1.0
 MOST_BYTES = 16_777_216
 KEPT_S = 1.0
-MOVED = 307
 
 _TRY_AGAIN = {"Retry-After": "1"}
 UNKNOWN = "Unknown"
@@ -194,18 +193,15 @@ async def not_here(scope: Scope, coordinator: Coordinator, group_id: str | None)
     return _moved(scope, group_id, found.url) if isinstance(found, Elsewhere) else None
 
 
-async def moved_meanwhile(scope: Scope, coordinator: Coordinator) -> Problem:
-    """What is answered to a call whose group was lost or given away under it."""
-    return await not_here(scope, coordinator, group_of(scope)) or Problem(
+async def on_not_owner(request: Request, error: Exception) -> Response:
+    """FastAPI's handler of NotOwner: the group of the call was lost or given away under it."""
+    elsewhere = await not_here(request.scope, request.app.state.coordinator, group_of(request.scope))
+    problem = elsewhere or Problem(
         "COORDINATOR_LOAD_IN_PROGRESS",
         "the group had another owner for a moment, so nothing was done: ask again",
         headers=_TRY_AGAIN,
     )
-
-
-async def on_not_owner(request: Request, error: Exception) -> Response:
-    """FastAPI's handler of NotOwner."""
-    return answer_to(request.scope, await moved_meanwhile(request.scope, request.app.state.coordinator))
+    return answer_to(request.scope, problem)
 
 
 def _moved(scope: Scope, group_id: str, url: str) -> Problem:

@@ -64,6 +64,9 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "COORDINATOR_NOT_AVAILABLE": (503, "The service cannot serve now"),
 }
 
+MOVED = 307
+"""The status of NOT_COORDINATOR for a group that another coordinator of the same database owns."""
+
 _OF_A_NAME = "[key]"
 """Ends the path of an error that is about a name of an object, and not about its value."""
 

@@ -45,6 +45,7 @@ from coordinator_api.http.housekeeping import (
     give_large_blocks_back,
     set_aside_what_is_there,
 )
+from coordinator_api.http.middleware import RequestBodies
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file
@@ -129,53 +130,46 @@ async def _serve(
             timeout_keep_alive=settings.group_max_session_timeout_ms // 1000 + 1,
             timeout_graceful_shutdown=graceful_s,
         )
-        longest_stop_s = graceful_s + _LEFT_FOR_THE_STORE_S
-        manager = ServiceManager(os.environ)
 
-        def started() -> None:
+        def greet() -> str:
             greeting = _greeting(access, listening, "http" if tls is None else "https")
             say(_as_logged(greeting) if settings.log_format == "json" else greeting)
-            manager.ready(greeting)
+            return greeting
 
-        def begin_stop() -> None:
-            manager.stopping()
-            coordinator.begin_stop()
-            app.state.request_bodies.begin_stop()
-
-        server = _Server(config, coordinator, tls, manager, started, begin_stop, longest_stop_s)
+        longest_stop_s = graceful_s + _LEFT_FOR_THE_STORE_S
+        server = _Server(config, coordinator, app.state.request_bodies, tls, greet, longest_stop_s)
         await server.serve(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
     """uvicorn, except that the first signal answers held requests, and a graceful stop ends with exit code 0.
 
-    `longest_stop_s`: a stop that takes longer is cut short.
+    `greet`: says where it listens, and returns what it said. `longest_stop_s`: a stop that takes longer is cut short.
     """
 
     def __init__(
         self,
         config: uvicorn.Config,
         coordinator: Coordinator,
+        bodies: RequestBodies,
         tls: ReloadedContext | None,
-        manager: ServiceManager,
-        started: Callable[[], None],
-        begin_stop: Callable[[], None],
+        greet: Callable[[], str],
         longest_stop_s: float,
     ) -> None:
         super().__init__(config)
-        self._begin_stop = begin_stop
         self._longest_stop_s = longest_stop_s
         self._coordinator = coordinator
+        self._bodies = bodies
         self._tls = tls
-        self._manager = manager
-        self._started = started
+        self._greet = greet
+        self._manager = ServiceManager(os.environ)
         self._garbage = Garbage()
         self._freed_memory = FreedMemory()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._started()
+            self._manager.ready(self._greet())
 
     async def on_tick(self, counter: int) -> bool:
         now_s = asyncio.get_running_loop().time()
@@ -204,7 +198,9 @@ class _Server(uvicorn.Server):
         # a second signal does not wait for requests in progress
         self.force_exit = self.should_exit
         self.should_exit = True
-        self._begin_stop()
+        self._manager.stopping()
+        self._coordinator.begin_stop()
+        self._bodies.begin_stop()
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
 from coordinator_api.group.holding import describe_held
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
+from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.audit import note_lever, reason_of
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import run_in_worker
@@ -57,8 +58,7 @@ HeldGeneration = Annotated[
 @router.post("/{group}/rebalance", status_code=204)
 async def request_rebalance(request: Request, group: TheGroup) -> None:
     """Start a rebalance now. The reason is kept with it. Refused for a group without members."""
-    event = events.RequestRebalance(caller(request), reason_of(request))
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, events.RequestRebalance(caller(request), reason_of(request)))
 
 
 @router.post("/{group}/pause", status_code=204)
@@ -67,15 +67,13 @@ async def pause_group(request: Request, group: TheGroup) -> None:
 
     They hear of it in the answer to their heartbeats. Asked twice, the first one stands.
     """
-    event = events.SetPause(True, caller(request), reason_of(request))
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, events.SetPause(True, caller(request), reason_of(request)))
 
 
 @router.post("/{group}/resume", status_code=204)
 async def resume_group(request: Request, group: TheGroup) -> None:
     """End a pause: members go on where they stopped."""
-    event = events.SetPause(False, caller(request), reason_of(request))
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, events.SetPause(False, caller(request), reason_of(request)))
 
 
 @router.put(
@@ -92,14 +90,13 @@ async def set_rejoin_grace(
     """
     event = events.SetRejoinGrace(body.grace_ms, caller(request), reason_of(request))
     note_lever(request, event)
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, event)
 
 
 @router.delete("/{group}/rejoin-grace", status_code=204)
 async def end_rejoin_grace(request: Request, group: TheGroup) -> None:
     """Wait for nobody any more. Members that are away are removed at once."""
-    event = events.SetRejoinGrace(None, caller(request), reason_of(request))
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, events.SetRejoinGrace(None, caller(request), reason_of(request)))
 
 
 @router.get("/{group}/drain", responses={200: {"model": DrainedLever}})
@@ -133,7 +130,7 @@ async def end_instance_drain(
     """End the drain of an instance or of a member: it may have tasks again. A PUT ends the drain of a whole group."""
     event = events.EndInstanceDrain(*one_drained(instance, member))
     note_lever(request, event)
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, event)
 
 
 @router.put("/{group}/promotion", status_code=204)
@@ -142,15 +139,13 @@ async def set_promotion(request: Request, group: TheGroup) -> None:
 
     It is on by itself while an instance is drained.
     """
-    event = events.SetPromotion(True, caller(request), reason_of(request))
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, events.SetPromotion(True, caller(request), reason_of(request)))
 
 
 @router.delete("/{group}/promotion", status_code=204)
 async def end_promotion(request: Request, group: TheGroup) -> None:
     """Have the next rebalance come at the probing deadline, as in Kafka."""
-    event = events.SetPromotion(False, caller(request), reason_of(request))
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, events.SetPromotion(False, caller(request), reason_of(request)))
 
 
 @router.get("/{group}/hold", responses={200: {"model": HoldAnswer}})
@@ -183,13 +178,13 @@ async def hold_rebalances(request: Request, body: Annotated[HoldBody, Depends(_H
     """
     event = events.SetHold(body.time_limit_ms, caller(request), reason_of(request))
     note_lever(request, event)
-    accepted(await group.handle(event), Accepted)
+    await _apply(group, event)
 
 
 @router.delete("/{group}/hold", status_code=204)
 async def end_hold(request: Request, group: TheGroup) -> None:
     """Computed rebalances wait no more. One that waits is carried out."""
-    accepted(await group.handle(events.EndHold(caller(request), reason_of(request))), Accepted)
+    await _apply(group, events.EndHold(caller(request), reason_of(request)))
 
 
 @router.post("/{group}/approve", responses={200: {"model": HeldGenerationAnswer}})
@@ -220,3 +215,7 @@ async def discard_rebalance(
     event = events.DiscardRebalance(generation, caller(request), reason)
     again = accepted(await group.handle(event), ComputedAgain)
     return HeldGenerationAnswer(generation_id=again.generation_id)
+
+
+async def _apply(group: GroupRuntime, event: events.Event) -> None:
+    accepted(await group.handle(event), Accepted)

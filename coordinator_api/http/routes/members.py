@@ -18,7 +18,6 @@ from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group import events
-from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
@@ -142,7 +141,11 @@ async def subscribe(
             member_id=joined.member_id,
             generation_id=joined.generation_id,
             state=str(joined.state),
-            definition=_definition(runtime.image),
+            definition=DefinitionAnswer(
+                revision=runtime.image.revision,
+                declared_by=runtime.image.origin.declared_by,
+                declared_at_ms=runtime.image.origin.declared_at_ms,
+            ),
             paused=runtime.image.levers.pause is not None,
         ),
         201 if joined.created else 200,
@@ -293,14 +296,6 @@ class RawAssignment(Response):
             if part:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _definition(image: GroupImage) -> DefinitionAnswer:
-    return DefinitionAnswer(
-        revision=image.revision,
-        declared_by=image.origin.declared_by,
-        declared_at_ms=image.origin.declared_at_ms,
-    )
 
 
 def _news(news: MemberNews | Rejected) -> MemberNewsAnswer | MemberRefusal:
