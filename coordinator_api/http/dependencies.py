@@ -32,7 +32,9 @@ Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 BODY = "body"
-"""Under this key the `state` of a request has its whole body, which the guard has read."""
+"""Under this key the `state` of a request has its whole body, which the guard has read. `Request.body()` would wait for
+another one, which never comes.
+"""
 
 MOST_OF_A_USER_AGENT = 200
 
