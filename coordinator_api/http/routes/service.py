@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.readiness import SCRAPE_WITHIN_S
+from coordinator_api.groups.store_access import SCRAPE_WITHIN_S
 from coordinator_api.http.call_rights import PAGE
 from coordinator_api.http.dependencies import TheCoordinator, answer, checked_router, problems
 from coordinator_api.http.models.service import Health, Readiness, ServiceAnswer, VersionAnswer
