@@ -22,9 +22,7 @@ def register(app: typer.Typer) -> None:
         COORDINATOR.register_missing(app, "serve", "migrate", "backup", "restore", "groups", "rebalances", "tokens")
         return
     from coordinator_api.cli import (
-        backup_commands,
         group_commands,
-        hold_commands,
         lever_commands,
         rebalance_commands,
         service_commands,
@@ -32,9 +30,7 @@ def register(app: typer.Typer) -> None:
     )
 
     service_commands.register(app)
-    backup_commands.register(app)
     lever_commands.register(group_commands.groups)
-    hold_commands.register(group_commands.groups)
     app.add_typer(group_commands.groups, name="groups", epilog=example("groups list", "groups describe orders --watch"))
     app.add_typer(rebalance_commands.rebalances, name="rebalances", epilog=example("rebalances list orders"))
     app.add_typer(token_commands.tokens, name="tokens", epilog=example("tokens create ops --right admin"))

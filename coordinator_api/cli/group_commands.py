@@ -1,34 +1,97 @@
-"""`assignor groups`: what a running coordinator knows of its groups, and what it can be told about them."""
+"""`assignor groups`: what a running coordinator knows of its groups, and what it can be told about them.
+
+Names are short where they stay unique; `-o wide` has the whole ones.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
-from assignor.coordinator_calls import group_path
+from assignor.commands.tables import Column, View, age_text, paragraph
+from assignor.coordinator_calls import group_path, state_in_words
 from assignor.errors import InputError
-from coordinator_api.cli import group_tables
-from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument, ReasonOption
-from coordinator_api.cli.lever_commands import drain_one
-
-_SOME_PROCESS = "2230ea3e-4048-4d7d-bee0-e650940ec648"
+from assignor.names import short_members
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
+from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, OperatorCommand, document_table
+from coordinator_api.cli.lever_commands import held_line
+from coordinator_api.views.levers import set_levers
+from coordinator_api.views.words import utc_iso
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
+
+_INDENT = 14
+_PROCESS_DIGITS = 8
+_LEVER_NAMES = {"rejoin_grace": "rejoin grace", "pause": "paused"}
+
+
+def _state(group: Any) -> str:
+    return state_in_words(group["state"], group.get("condition"))
+
+
+def _lag(lag: int | None) -> str:
+    if lag is None:
+        return ""
+    return {LATEST_OFFSET: "running", UNKNOWN_OFFSET_SUM: "unknown"}.get(lag, str(lag))
+
+
+def _until(time_ms: int | None, view: View) -> str:
+    """`5m12s`; `due` when the time has come."""
+    if time_ms is None:
+        return ""
+    return "due" if time_ms <= view.now_ms else age_text(view.now_ms, time_ms)
+
+
+def _process(process_id: str | None, view: View) -> str | None:
+    return process_id if view.wide or process_id is None else process_id[:_PROCESS_DIGITS]
+
+
+_GROUPS: Sequence[Cell] = (
+    (Column("NAME", shorten=True), lambda group, view: group["group_id"]),
+    (Column("STATE"), lambda group, view: f"{_state(group)}{', draining' if group['draining'] else ''}"),
+    (Column("GENERATION", right=True), lambda group, view: group["generation_id"]),
+    (Column("MEMBERS", right=True), lambda group, view: group["members"]),
+    (Column("PROBING IN", optional=True), lambda group, view: _until(group["probing_rebalance_at_ms"], view)),
+    (Column("LED BY", optional=True), lambda group, view: group.get("led_by")),
+    (Column("NOTICES", right=True, optional=True), lambda group, view: group.get("notices") or None),
+    (Column("ERROR", wrap=True, optional=True), lambda group, view: group.get("error")),
+    # since the group got its present definition
+    (Column("AGE", right=True), lambda group, view: age_text(group.get("declared_at_ms"), view.now_ms)),
+)
+_MEMBERS: Sequence[Cell] = (
+    (Column("MEMBER", shorten=True), lambda member, view: member["name"]),
+    (Column("INSTANCE", shorten=True, optional=True), lambda member, view: member["group_instance_id"]),
+    (Column("PROCESS"), lambda member, view: _process(member["process_id"], view)),
+    (Column("AWAY FOR", right=True, optional=True), lambda member, view: _until(member.get("away_until_ms"), view)),
+    (Column("GENERATION", right=True), lambda member, view: member["generation_id"]),
+    (Column("ACTIVE", right=True), lambda member, view: len(member["active"])),
+    (Column("STANDBY", right=True), lambda member, view: len(member["standby"])),
+    (Column("WARM-UP", right=True), lambda member, view: len(member["warm_up"])),
+    (Column("ENDPOINT", wide=True), lambda member, view: member["user_endpoint"]),
+)
+_TASKS: Sequence[Cell] = (
+    (Column("TASK"), lambda copy, view: copy["task"]),
+    (Column("ROLE"), lambda copy, view: copy["role"]),
+    (Column("LAG", right=True), lambda copy, view: _lag(copy["lag"])),
+    (Column("MEMBER", shorten=True), lambda copy, view: copy["name"]),
+    (Column("PROCESS", wide=True), lambda copy, view: copy["process_id"]),
+)
 
 
 @groups.command("list", epilog=example("groups list --coordinator http://coordinator:8080"))
 @options_of(calls=CoordinatorCalls, output=output_from_options)
 def list_groups(calls: CoordinatorCalls, output: ResultOutput) -> None:
     """List every group with its state."""
-    output.show(lambda: calls.get("/v1/groups"), group_tables.group_list)
+    output.show(lambda: calls.get("/v1/groups"), _group_list)
 
 
 @groups.command("describe", epilog=example("groups describe orders", "groups describe orders --watch"))
@@ -38,41 +101,13 @@ def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: Result
 
     Every copy of a task has a line, with its role and its lag. What is to be done is said at the top.
     """
-    output.show(lambda: calls.get(group_path(group)), group_tables.group_description)
-
-
-@groups.command("drain", epilog=example("groups drain orders", f"groups drain orders --instance {_SOME_PROCESS}"))
-@options_of(calls=CoordinatorCalls)
-def drain_group(
-    group: GroupArgument,
-    calls: CoordinatorCalls,
-    instance: Annotated[
-        str | None, typer.Option("--instance", metavar="PROCESS", help="Drain this instance alone, by its process id.")
-    ] = None,
-    member: Annotated[str | None, typer.Option("--member", metavar="ID", help="Drain this member alone.")] = None,
-    end: Annotated[bool, typer.Option("--end", help="End the drain of the instance or the member.")] = False,
-    reason: ReasonOption = None,
-    format: FormatOption = Format.TEXT,
-) -> None:
-    """Tell all members to stop, or empty one instance.
-
-    --instance and --member tell nobody to stop: the tasks go to others, each once it is restored there. The same
-    command again says whether it can be stopped now, and what is missing.
-    """
-    if instance is not None or member is not None or end:
-        drain_one(calls, group, instance, member, end, reason, format)
-        return
-    calls.call("POST", f"{group_path(group)}/drain", reason=reason)
-    show({"group_id": group, "draining": True}, f"{group}: the coordinator tells every member to stop", format)
+    output.show(lambda: calls.get(group_path(group)), _group_description)
 
 
 @groups.command("delete", epilog=example("groups delete orders"))
-@options_of(calls=CoordinatorCalls)
+@options_of(command=OperatorCommand)
 def delete_group(
-    group: GroupArgument,
-    calls: CoordinatorCalls,
-    reason: ReasonOption = None,
-    format: FormatOption = Format.TEXT,
+    command: OperatorCommand,
     force: Annotated[
         bool,
         typer.Option(
@@ -84,8 +119,8 @@ def delete_group(
 
     A group that still has members is not deleted: drain it first.
     """
-    calls.call("DELETE", group_path(group), reason=reason, force="true" if force else None)
-    show({"group_id": group, "deleted": True}, f"{group}: deleted", format)
+    command.send("DELETE", "", force="true" if force else None)
+    command.show({"deleted": True}, "deleted")
 
 
 @groups.command("export", epilog=example("groups export orders", "groups export orders --output orders-log.json"))
@@ -131,7 +166,7 @@ def repair_log(
     What was stored before the damage is kept. The members join again by themselves.
     """
     answer = calls.call("POST", f"{group_path(group)}/repair", execute="true" if execute else None)
-    show(answer, lambda view: group_tables.repair(answer, view), format)
+    show(answer, lambda view: _repair_text(answer, view), format)
 
 
 def _write_new(file: Path, text: str) -> None:
@@ -148,3 +183,144 @@ def _write_new(file: Path, text: str) -> None:
 
 def _exists(file: Path) -> InputError:
     return InputError("exists already, and may be an earlier copy of the log: name another file", str(file))
+
+
+def _group_list(document: Any, view: View) -> str:
+    unreadable = [f"{each['group_id']} is not led: {each['reason']}" for each in document.get("unreadable", ())]
+    table = document_table("No groups.", _GROUPS, document["groups"], view)
+    return "\n".join([table, *unreadable, *_quotas(document.get("quotas"), view)])
+
+
+def _quotas(quotas: Any, view: View) -> list[str]:
+    """`groups that begin with a-: 3 of 10 groups, 1,000 of 65,536 bytes`; nothing when nothing is limited."""
+    limited = [
+        f"{quotas[what]['used']:,} of {quotas[what]['allowed']:,} {what}"
+        for what in ("groups", "members", "bytes", "computations")
+        if quotas and quotas[what]["allowed"] is not None
+    ]
+    if not limited:
+        return []
+    return [paragraph("", f"groups that begin with {quotas['group_prefix']}: {', '.join(limited)}", view, indent=0)]
+
+
+def _group_description(document: Any, view: View) -> str:
+    ids = [each["member_id"] for each in document["members"]]
+    names = {each: each for each in ids} if view.wide else short_members(ids)
+    members, tasks = (
+        [{**each, "name": names.get(each["member_id"], each["member_id"])} for each in document[entries]]
+        for entries in ("members", "tasks")
+    )
+    title = (
+        f"{document['group_id']}: {_state(document)}, generation {document['generation_id']}, {document['assignor']}"
+    )
+    lines = [
+        paragraph("", title, view, indent=0),
+        *(paragraph(f"{name}:", text, view, indent=_INDENT) for name, text in _notes(document, view)),
+    ]
+    for notice in document.get("notices", ()):
+        source = f"{_process(notice['process_id'], view)}, {age_text(notice['at_ms'], view.now_ms)} ago"
+        lines.append(paragraph(f"{notice['code']}:", f"{notice['text']} ({source})", view, indent=2))
+    lines += ["", document_table("No members.", _MEMBERS, members, view)]
+    return "\n".join([*lines, "", document_table("No tasks.", _TASKS, tasks, view)])
+
+
+def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
+    """What the heading says, with a name before each. An older service names no levers."""
+    if document["draining"]:
+        yield "draining", "members are told to stop"
+    for lever in set_levers(document["levers"]) if document.get("levers") else ():
+        because = f": {lever.reason}" if lever.reason else ""
+        who = f"{age_text(lever.at_ms, view.now_ms)} ago by {lever.by or 'somebody'}{because}"
+        yield _LEVER_NAMES.get(lever.name, lever.name), f"{lever.effect}; set {who}"
+    held = document.get("held_rebalance")
+    if held is not None:
+        yield "held", f"{held_line(held, view)}; it waits since {age_text(held['since_ms'], view.now_ms)} ago"
+    if document["settled"]:
+        yield "settled", "nothing can change any more, though a task waits to be revoked"
+    if document["led_by"]:
+        reported_ms = document["last_reported_ms"]
+        yield (
+            "led by",
+            f"{document['led_by']}, last reported {'never' if reported_ms is None else utc_iso(reported_ms)}",
+        )
+    if document.get("condition"):
+        yield "state", f"{document['state']}, but nothing is processed"
+    if document["error"]:
+        yield "error", document["error"]
+    if document["cluster"]:
+        yield "cluster", _cluster(document["cluster"])
+    advice = document["advice"] or _advice_without_members(document)
+    if advice:
+        yield "what to do", advice
+    at_ms = document["probing_rebalance_at_ms"]
+    if at_ms:
+        yield "next probing", f"{utc_iso(at_ms)} ({_until(at_ms, view)}){_warm_ups(document['tasks'])}"
+
+
+def _advice_without_members(document: Any) -> str:
+    """Of a group that this coordinator leads, and that nobody is in; empty for others."""
+    if document["members"] or document["led_by"] or document["state"] != "Empty":
+        return ""
+    if not document["generation_id"]:
+        return "Nobody has joined yet. Start instances, and give them the address of this coordinator."
+    return (
+        "Nobody is left: the members have left, or were silent for their session.timeout.ms. The service's log says "
+        "which (member_removed, with the reason), the log of each instance says why. Start instances to go on."
+    )
+
+
+def _warm_ups(tasks: Any) -> str:
+    """What the probing rebalance looks at: `, 2 warm-ups restore, up to 1,000 records are left`."""
+    lags = [each["lag"] for each in tasks if each["role"] == "warm-up"]
+    known = [lag for lag in lags if isinstance(lag, int) and lag >= 0]
+    if not lags:
+        return ""
+    left = f", up to {max(known):,} records are left" if known else ""
+    return f", {len(lags)} warm-up{' restores' if len(lags) == 1 else 's restore'}{left}"
+
+
+def _cluster(cluster: Any) -> str:
+    """`kafka 127.0.0.1:9092, out of reach since ...: ...`"""
+    provider, servers = cluster["provider"], cluster["bootstrap_servers"] or ""
+    name = servers if servers.startswith(f"{provider}:") else f"{provider} {servers}".rstrip()
+    if cluster["error"]:
+        return f"{name}, out of reach since {utc_iso(cluster['failing_since_ms'])}: {cluster['error']}"
+    return f"{name}, last looked at {utc_iso(cluster['looked_at_ms']) if cluster['looked_at_ms'] else 'never'}"
+
+
+def _repair_text(document: Any, view: View) -> str:
+    """What a repair of a log keeps and drops, in sentences."""
+    group, kept, dropped, done = document["group_id"], document["kept"], document["dropped"], document["executed"]
+    lines = [
+        f"{group}: its log {'could not' if done else 'cannot'} be read: {document['problem']}.",
+        f"Kept: {_counted(kept['records'], 'record')}, up to number {kept['last_record']}, which lead to definition "
+        f"{kept['revision']} and generation {kept['generation_id']}.",
+        f"Dropped: {_dropped(dropped)}.",
+    ]
+    if dropped["members"]:
+        count = len(dropped["members"])
+        lines.append(
+            f"{_counted(count, 'member')} {'has' if count == 1 else 'have'} to join again, and "
+            f"{'does' if count == 1 else 'do'} so by {'itself' if count == 1 else 'themselves'}."
+        )
+    lines.append(f"The group {'goes' if done else 'would go'} on from generation {document['generation_id']}.")
+    lines.append(
+        document["advice"]
+        if done
+        else f"Nothing has been changed. Save the log first: assignor groups export {group} --output {group}-log.json. "
+        f"Then: assignor groups repair {group} --execute"
+    )
+    return "\n".join(paragraph("", line, view, indent=0) for line in lines)
+
+
+def _dropped(dropped: Any) -> str:
+    if not dropped["records"]:
+        return "nothing that is stored"
+    first, last = dropped["first_record"], dropped["last_record"]
+    found = f"record {first}" if first == last else f"records {first} to {last}"
+    generations = ", ".join(map(str, dropped["generations"]))
+    return f"{found}, in which generation {generations} began" if generations else found
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

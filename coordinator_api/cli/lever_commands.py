@@ -5,7 +5,7 @@ Each says why with `--reason`, for the coordinator's audit log and for whoever d
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -13,16 +13,34 @@ import typer
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
+from assignor.commands.tables import Column, View, table_text
 from assignor.coordinator_calls import group_path
 from assignor.errors import InputError
 from assignor.story.words import duration
-from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument, ReasonOption
-from coordinator_api.cli.durations import duration_ms
-from coordinator_api.cli.lever_lines import drain_in_words
+from coordinator_api.cli.calls import CoordinatorCalls, GroupArgument, OperatorCommand, duration_ms
+from coordinator_api.views.forecasts import changed_tasks, verdict
+from coordinator_api.views.levers import missing_of_drain, moves_of_held
+
+GenerationOption = Annotated[
+    int | None,
+    typer.Option("--generation", metavar="N", help="The rebalance that was looked at. Default: whichever waits."),
+]
+
+_SOME_PROCESS = "2230ea3e-4048-4d7d-bee0-e650940ec648"
+_PROCESS_DIGITS = 8
+_CHANGED_TASKS = (
+    Column("TASK"),
+    Column("ACTIVE", wrap=True, optional=True),
+    Column("STANDBY", wrap=True, optional=True),
+    Column("WARM-UP", wrap=True, optional=True),
+)
 
 
 def register(groups: typer.Typer) -> None:
     """Add the commands to `assignor groups`."""
+    groups.command("drain", epilog=example("groups drain orders", f"groups drain orders --instance {_SOME_PROCESS}"))(
+        drain
+    )
     groups.command("rebalance", epilog=example("groups rebalance orders --reason 'after the disk was replaced'"))(
         request_rebalance
     )
@@ -30,31 +48,49 @@ def register(groups: typer.Typer) -> None:
     groups.command("grace", epilog=example("groups grace orders 60s", "groups grace orders --off"))(set_rejoin_grace)
     groups.command("promote", epilog=example("groups promote orders", "groups promote orders --off"))(promote)
     groups.command("resume", epilog=example("groups resume orders"))(resume_group)
+    groups.command("hold", epilog=example("groups hold orders --time-limit 30m", "groups hold orders --off"))(hold)
+    groups.command("held", epilog=example("groups held orders"))(show_held)
+    groups.command("approve", epilog=example("groups approve orders --generation 12"))(approve)
+    groups.command("discard", epilog=example("groups discard orders --reason 'not during the sale'"))(discard)
 
 
-def drain_one(
-    calls: CoordinatorCalls,
-    group: str,
-    instance: str | None,
-    member: str | None,
-    end: bool,
-    reason: str | None,
-    format: Format,
+@options_of(command=OperatorCommand)
+def drain(
+    command: OperatorCommand,
+    instance: Annotated[
+        str | None, typer.Option("--instance", metavar="PROCESS", help="Drain this instance alone, by its process id.")
+    ] = None,
+    member: Annotated[str | None, typer.Option("--member", metavar="ID", help="Drain this member alone.")] = None,
+    end: Annotated[bool, typer.Option("--end", help="End the drain of the instance or the member.")] = False,
 ) -> None:
-    """`assignor groups drain` of an instance or of a member."""
+    """Tell all members to stop, or empty one instance.
+
+    --instance and --member tell nobody to stop: the tasks go to others, each once it is restored there. The same
+    command again says whether it can be stopped now, and what is missing.
+    """
+    group = command.group
+    if instance is None and member is None and not end:
+        command.send("POST", "/drain")
+        command.show({"draining": True}, "the coordinator tells every member to stop")
+        return
     if (instance is None) == (member is None):
         raise InputError("name what is drained: one instance or one member", "--instance, --member")
     if instance is not None and not _is_process_id(instance):
         shows = f"as `assignor groups describe {group} -o wide` shows them"
         raise InputError(f"must be a whole process id, {shows}, not {instance[:80]!r}", "--instance")
-    path, target = f"{group_path(group)}/drain", member or instance
+    target = member or instance
     if end:
-        calls.call("DELETE", path, instance=instance, member=member, reason=reason)
-        show({"group_id": group, "drained": target, "ended": True}, f"{group}: {target} may have tasks again", format)
+        command.send("DELETE", "/drain", instance=instance, member=member)
+        command.show({"drained": target, "ended": True}, f"{target} may have tasks again")
         return
-    calls.call("POST", path, instance=instance, member=member, reason=reason)
-    drain = calls.get(path, instance=instance, member=member)
-    show(drain, drain_in_words(group, drain), format)
+    command.send("POST", "/drain", instance=instance, member=member)
+    answer = command.get(f"{group_path(group)}/drain", instance=instance, member=member)
+    if answer["safe_to_stop"]:
+        text = f"{group}: {target} has no active tasks, and can be stopped"
+    else:
+        missing = [f"  {each}" for each in missing_of_drain(answer)]
+        text = "\n".join([f"{group}: {target} is being drained; do not stop it yet", *missing])
+    show(answer, text, command.format)
 
 
 def _is_process_id(text: str) -> bool:
@@ -64,69 +100,48 @@ def _is_process_id(text: str) -> bool:
         return False
 
 
-@options_of(calls=CoordinatorCalls)
+@options_of(command=OperatorCommand)
 def promote(
-    group: GroupArgument,
-    calls: CoordinatorCalls,
+    command: OperatorCommand,
     off: Annotated[bool, typer.Option("--off", help="Wait for the probing deadline, as Kafka does.")] = False,
-    reason: ReasonOption = None,
-    format: FormatOption = Format.TEXT,
 ) -> None:
     """Rebalance as soon as all warm-ups have caught up."""
-    calls.call("DELETE" if off else "PUT", f"{group_path(group)}/promotion", reason=reason)
+    command.send("DELETE" if off else "PUT", "/promotion")
     when = "at the probing deadline" if off else "as soon as the warm-ups have caught up"
-    show({"group_id": group, "promotion": not off}, f"{group}: the next rebalance comes {when}", format)
+    command.show({"promotion": not off}, f"the next rebalance comes {when}")
 
 
-@options_of(calls=CoordinatorCalls)
-def request_rebalance(
-    group: GroupArgument,
-    calls: CoordinatorCalls,
-    reason: ReasonOption = None,
-    format: FormatOption = Format.TEXT,
-) -> None:
+@options_of(command=OperatorCommand)
+def request_rebalance(command: OperatorCommand) -> None:
     """Start a rebalance now."""
-    calls.call("POST", f"{group_path(group)}/rebalance", reason=reason)
-    show({"group_id": group, "rebalance": "requested"}, f"{group}: a rebalance starts", format)
+    command.send("POST", "/rebalance")
+    command.show({"rebalance": "requested"}, "a rebalance starts")
 
 
-@options_of(calls=CoordinatorCalls)
-def pause_group(
-    group: GroupArgument,
-    calls: CoordinatorCalls,
-    reason: ReasonOption = None,
-    format: FormatOption = Format.TEXT,
-) -> None:
+@options_of(command=OperatorCommand)
+def pause_group(command: OperatorCommand) -> None:
     """Have all members stop processing, until a resume.
 
     They stay members, restore their state and keep standbys up to date.
     """
-    calls.call("POST", f"{group_path(group)}/pause", reason=reason)
-    show({"group_id": group, "paused": True}, f"{group}: members process nothing until it is resumed", format)
+    command.send("POST", "/pause")
+    command.show({"paused": True}, "members process nothing until it is resumed")
 
 
-@options_of(calls=CoordinatorCalls)
-def resume_group(
-    group: GroupArgument,
-    calls: CoordinatorCalls,
-    reason: ReasonOption = None,
-    format: FormatOption = Format.TEXT,
-) -> None:
+@options_of(command=OperatorCommand)
+def resume_group(command: OperatorCommand) -> None:
     """End a pause: members go on where they stopped."""
-    calls.call("POST", f"{group_path(group)}/resume", reason=reason)
-    show({"group_id": group, "paused": False}, f"{group}: members go on", format)
+    command.send("POST", "/resume")
+    command.show({"paused": False}, "members go on")
 
 
-@options_of(calls=CoordinatorCalls)
+@options_of(command=OperatorCommand)
 def set_rejoin_grace(
-    group: GroupArgument,
-    calls: CoordinatorCalls,
+    command: OperatorCommand,
     grace: Annotated[
         str | None, typer.Argument(metavar="[DURATION]", help="How long tasks wait, such as 60s or 5m.")
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Wait for nobody, as Kafka does.")] = False,
-    reason: ReasonOption = None,
-    format: FormatOption = Format.TEXT,
 ) -> None:
     """Have the tasks of members that leave wait for them.
 
@@ -134,13 +149,93 @@ def set_rejoin_grace(
     """
     if off == (grace is not None):
         raise InputError("give a duration such as 60s, or --off", "DURATION")
-    address = f"{group_path(group)}/rejoin-grace"
     if grace is None:
-        calls.call("DELETE", address, reason=reason)
-        told = "tasks of members that leave go to others at once"
-        show({"group_id": group, "rejoin_grace_ms": None}, f"{group}: {told}", format)
+        command.send("DELETE", "/rejoin-grace")
+        command.show({"rejoin_grace_ms": None}, "tasks of members that leave go to others at once")
         return
     grace_ms = duration_ms(grace, "DURATION")
-    calls.call("PUT", address, body={"grace_ms": grace_ms}, reason=reason)
-    told = f"tasks of members that leave wait {duration(grace_ms)} for them"
-    show({"group_id": group, "rejoin_grace_ms": grace_ms}, f"{group}: {told}", format)
+    command.send("PUT", "/rejoin-grace", {"grace_ms": grace_ms})
+    command.show({"rejoin_grace_ms": grace_ms}, f"tasks of members that leave wait {duration(grace_ms)} for them")
+
+
+@options_of(command=OperatorCommand)
+def hold(
+    command: OperatorCommand,
+    time_limit: Annotated[
+        str, typer.Option("--time-limit", metavar="TIME", help="Then it is carried out: 60s, 10m, 1h30m.")
+    ] = "10m",
+    off: Annotated[
+        bool, typer.Option("--off", help="Hold no more. A rebalance that waits is carried out.", show_default=False)
+    ] = False,
+) -> None:
+    """Have rebalances that move tasks wait for approval.
+
+    Members go on with the tasks they have. Tasks whose owner has died or left are placed at once.
+    """
+    if off:
+        command.send("DELETE", "/hold")
+        command.show({"hold": None}, "rebalances do not wait any more")
+        return
+    setting = {"time_limit_ms": duration_ms(time_limit, "--time-limit")}
+    command.send("PUT", "/hold", setting)
+    limit = duration(setting["time_limit_ms"])
+    command.show({"hold": setting}, f"rebalances that move tasks wait {limit} for approval")
+
+
+@options_of(calls=CoordinatorCalls)
+def show_held(group: GroupArgument, calls: CoordinatorCalls, format: FormatOption = Format.TEXT) -> None:
+    """Show the rebalance that waits, and what it would move."""
+    document = calls.get(f"{group_path(group)}/hold")
+    show(document, lambda view: _held_text(group, document, view), format)
+
+
+@options_of(command=OperatorCommand)
+def approve(command: OperatorCommand, generation: GenerationOption = None) -> None:
+    """Carry out the rebalance that waits, and what follows it."""
+    approved = command.send("POST", "/approve", generation=generation)["generation_id"]
+    command.show({"approved": approved}, f"the rebalance of generation {approved} is carried out")
+
+
+@options_of(command=OperatorCommand)
+def discard(command: OperatorCommand, generation: GenerationOption = None) -> None:
+    """Discard the rebalance that waits: all tasks stay. It needs a reason."""
+    if not command.reason:
+        raise InputError("say why, for those who find it in the history", "--reason")
+    discarded = command.send("POST", "/discard", generation=generation)["generation_id"]
+    what = f"the rebalance of generation {discarded} is discarded; tasks stay where they are"
+    command.show({"discarded": discarded}, what)
+
+
+def held_line(held: Any, view: View) -> str:
+    """`held`: a rebalance that waits, as in a group's document."""
+    left_ms = held["until_ms"] - view.now_ms
+    until = f"for {duration(left_ms)} more" if left_ms > 0 else "no more"
+    return f"a rebalance (generation {held['generation_id']}) waits for approval {until}: {moves_of_held(held)}"
+
+
+def _held_text(group: str, document: Any, view: View) -> str:
+    held = document["held"]
+    if held is None:
+        rule = "rebalances do not wait for approval" if document["hold"] is None else "no rebalance waits for approval"
+        return f"{group}: {rule}"
+    lines = [f"{group}: {held_line(held, view)}"]
+    if held["difference"] is not None:
+        changed = changed_tasks(held["difference"], lambda process: process[:_PROCESS_DIGITS])
+        rows = (
+            (
+                each.task,
+                "" if each.active is None else " -> ".join(each.active),
+                _signed(each.standby_gone, each.standby_new),
+                _signed(each.warm_up_gone, each.warm_up_new),
+            )
+            for each in changed
+        )
+        lines += ["", table_text("No task would be elsewhere.", _CHANGED_TASKS, rows, view)]
+    if held["forecast"] is not None:
+        moves = held["forecast"]["active_moves"]
+        lines += ["", f"If approved now: {verdict(held['forecast'])} Moves of active tasks in all: {moves:,}."]
+    return "\n".join(lines)
+
+
+def _signed(gone: list[str], new: list[str]) -> str:
+    return " ".join([*(f"-{each}" for each in gone), *(f"+{each}" for each in new)])

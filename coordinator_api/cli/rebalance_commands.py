@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
+from assignor.commands.group_story_text import group_story_text
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
+from assignor.commands.tables import Column, View, age_text, paragraph
+from assignor.commands.task_story_text import task_story_text
 from assignor.coordinator_calls import group_path
-from assignor.types import JAVA_INT_MAX
-from coordinator_api.cli import group_tables
-from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument
-from coordinator_api.cli.rebalance_story import rebalance_story
+from assignor.errors import AssignorFault, InputError
+from assignor.reading.own_assignors import load_own_assignor
+from assignor.rerun import run
+from assignor.story import PastRebalance, group_story, story
+from assignor.types import JAVA_INT_MAX, TaskId
+from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, document_table
+from coordinator_api.views.words import hold_text, utc_iso
 
 rebalances = typer.Typer(help="The recorded rebalances of a group.", no_args_is_help=True)
+
+_REBALANCES: Sequence[Cell] = (
+    (Column("GENERATION", right=True), lambda each, view: each["generation_id"]),
+    (Column("REASON", wrap=True), lambda each, view: each["reason"]),
+    (Column("OUTCOME", wrap=True), lambda each, view: each["outcome"]),
+    (Column("MEMBERS", right=True), lambda each, view: each["members"]),
+    (Column("TIME", wide=True), lambda each, view: utc_iso(each["now_ms"])),
+    (Column("APPROVAL", wrap=True, optional=True), lambda each, view: hold_text(each.get("hold"))),
+    (Column("ERROR", wrap=True, optional=True), lambda each, view: each["error"]),
+    (Column("AGE"), lambda each, view: age_text(each["now_ms"], view.now_ms)),
+)
 
 
 @rebalances.command("list", epilog=example("rebalances list orders --limit 5"))
@@ -31,7 +50,11 @@ def list_rebalances(
 ) -> None:
     """List the last rebalances: why each began and how it ended."""
     path = f"{group_path(group)}/rebalances"
-    output.show(lambda: calls.get(path, limit=limit, before=before), group_tables.rebalance_list)
+    output.show(lambda: calls.get(path, limit=limit, before=before), rebalance_list)
+
+
+def rebalance_list(document: Any, view: View) -> str:
+    return document_table("No rebalances.", _REBALANCES, document["rebalances"], view)
 
 
 @rebalances.command("show", epilog=example("rebalances show orders 7", "rebalances show orders 7 --task 0_3"))
@@ -54,11 +77,56 @@ def show_rebalance(
     if format.is_data:
         show(recorded, "", format)
         return
+    only = None if task is None else _parsed(task)
     earlier = calls.get(path, limit=1, before=generation)["rebalances"]
-    before = [calls.get(f"{path}/{earlier[0]['generation_id']}")] if earlier else []
-    told = rebalance_story(group, [*before, recorded], task)
-    if told is None:  # it cannot be run here, perhaps for want of the group's own assignor: the coordinator can
+    before = _past(calls.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
+    past = _past(recorded)
+    if past is None:  # it cannot be run here, perhaps for want of the group's own assignor: the coordinator can
         explained = calls.get(f"{path}/{generation}/explain", task=task)
-        show(explained, lambda view: group_tables.explanations(explained, view), format)
+        show(explained, lambda view: _explanations(explained, view), format)
     else:
-        show(recorded, told, format)
+        show(recorded, _rebalance_text(group, past, before, only), format)
+
+
+def _rebalance_text(
+    group_id: str, past: PastRebalance, before: PastRebalance | None, only: TaskId | None
+) -> Callable[[View], str]:
+    """As `assignor explain` tells it. Raises InputError for a task that the rebalance does not have."""
+    if only is None:
+        whole = group_story([past], before, every_task=True)
+        return lambda view: group_story_text(group_id, whole, None, view, every=view.wide)
+    of_task = story([past], only, before)
+    if not of_task.found:
+        raise InputError(f"there is no task {only} in this rebalance of group {group_id}", "--task")
+    return functools.partial(task_story_text, group_id, of_task, None, every=True)
+
+
+def _parsed(task: str) -> TaskId:
+    try:
+        return TaskId.parse(task)
+    except ValueError as error:
+        raise InputError(str(error), "--task") from None
+
+
+def _past(document: Mapping[str, Any]) -> PastRebalance | None:
+    """None when the recording cannot be run here."""
+    try:
+        return PastRebalance(document["generation_id"], run(document, load_own_assignor))
+    except AssignorFault:
+        return None
+
+
+def _explanations(document: Any, view: View) -> str:
+    if document["error"]:
+        return f"generation {document['generation_id']} failed: {document['error']}"
+    every = document["explanations"]
+    shown = every if view.wide or len(every) == 1 else [each for each in every if each["outcome"] != "kept"]
+    lines = [paragraph(each["task"], each["text"].partition(" ")[2], view, indent=6) for each in shown]
+    kept = len(every) - len(shown)
+    if kept:
+        lines.append(f"{kept} tasks stay where they are" if kept > 1 else "1 task stays where it is")
+    if not document["same_result"]:
+        lines.insert(
+            0, "Run again, this rebalance decides otherwise than recorded. The reasons are those of the new run."
+        )
+    return "\n".join(lines) or "No tasks."

@@ -6,13 +6,10 @@ stderr. A file (`auth.tokens.file`) has hashes only, is readable by its owner al
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
@@ -28,6 +25,7 @@ from assignor.access.tokens import (
     format_entry,
     group_pattern,
     group_prefix,
+    instant_text,
     new_token,
     parse_entries,
 )
@@ -35,10 +33,10 @@ from assignor.commands.console import say
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
-from assignor.commands.tables import Column, View, age_text, table_text
+from assignor.commands.tables import Column, View, age_text
 from assignor.errors import InputError
-from assignor.whole_files import takes_the_name
-from coordinator_api.cli.call_options import CoordinatorCalls
+from assignor.whole_files import takes_the_name, whole_file
+from coordinator_api.cli.calls import Cell, CoordinatorCalls, document_table
 
 tokens = typer.Typer(help="Who may call the coordinator.", no_args_is_help=True)
 
@@ -49,14 +47,14 @@ FileOption = Annotated[
         "--file", metavar="FILE", help="A file of tokens (auth.tokens.file), instead of a running coordinator."
     ),
 ]
-_COLUMNS = (
-    Column("NAME", shorten=True),
-    Column("RIGHT"),
-    Column("GROUPS"),
-    Column("SOURCE", optional=True),
-    Column("EXPIRES", optional=True),
-    Column("CREATED BY", optional=True, wide=True),
-    Column("AGE", right=True, optional=True),
+_TOKENS: Sequence[Cell] = (
+    (Column("NAME", shorten=True), lambda each, view: each["name"]),
+    (Column("RIGHT"), lambda each, view: each["right"]),
+    (Column("GROUPS"), lambda each, view: each["groups"]),
+    (Column("SOURCE", optional=True), lambda each, view: each.get("source")),
+    (Column("EXPIRES", optional=True), lambda each, view: _expiry(each["expires_ms"], view)),
+    (Column("CREATED BY", optional=True, wide=True), lambda each, view: each.get("created_by")),
+    (Column("AGE", right=True, optional=True), lambda each, view: age_text(each.get("created_ms"), view.now_ms)),
 )
 
 
@@ -92,14 +90,14 @@ def create_token(
             "name": name,
             "right": right.value,
             "groups": group_pattern(principal.group_prefix),
-            "expires": None if expires_ms is None else _instant(expires_ms),
+            "expires": None if expires_ms is None else instant_text(expires_ms),
         }
         answer = calls.call("POST", "/v1/tokens", body=body)
         token, note = str(answer["token"]), answer["note"]
     else:
         token, note = _create_in_file(file, principal, expires_ms), None
     print(token, flush=True)
-    until = "" if expires_ms is None else f", until {_instant(expires_ms)}"
+    until = "" if expires_ms is None else f", until {instant_text(expires_ms)}"
     say(f"{name}: right {right}, groups {group_pattern(principal.group_prefix)}{until}; nobody can show it again")
     if note:
         say(note)
@@ -110,7 +108,7 @@ def create_token(
 def list_tokens(calls: CoordinatorCalls, file: FileOption = None, format: FormatOption = Format.TEXT) -> None:
     """List who has a token, with which right, and until when."""
     document = calls.get("/v1/tokens") if file is None else {"tokens": [_line(each) for each in _entries_in(file)]}
-    show(document, lambda view: _token_table(document, view), format)
+    show(document, lambda view: document_table("No tokens.", _TOKENS, document["tokens"], view), format)
 
 
 @tokens.command("revoke", epilog=example("tokens revoke payments", "tokens revoke payments --file tokens"))
@@ -129,28 +127,10 @@ def revoke_token(
     show({"name": name, "revoked": True}, f"{name}: revoked", format)
 
 
-def _token_table(document: Any, view: View) -> str:
-    rows = (
-        (
-            each["name"],
-            each["right"],
-            each["groups"],
-            each.get("source"),
-            None if each["expires_ms"] is None else _expiry(each["expires_ms"], view),
-            each.get("created_by"),
-            None if each.get("created_ms") is None else age_text(each["created_ms"], view.now_ms),
-        )
-        for each in document["tokens"]
-    )
-    return table_text("No tokens.", _COLUMNS, rows, view)
-
-
-def _expiry(at_ms: int, view: View) -> str:
-    return f"{_instant(at_ms)}{' (expired)' if at_ms <= view.now_ms else ''}"
-
-
-def _instant(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _expiry(at_ms: int | None, view: View) -> str:
+    if at_ms is None:
+        return ""
+    return f"{instant_text(at_ms)}{' (expired)' if at_ms <= view.now_ms else ''}"
 
 
 def _line(entry: TokenEntry) -> dict[str, object]:
@@ -199,21 +179,14 @@ def _lines_in(file: Path) -> list[str]:
 
 
 def _replace(file: Path, lines: Sequence[str]) -> None:
-    """As a whole: whoever reads it sees the old one or the new one. Raises InputError."""
+    """A reader of the file sees all old lines or all new ones. Raises InputError."""
     try:
         if not takes_the_name(file):
             raise InputError(f"{file} is no file, and the tokens would take its name: name another one", "--file")
-        # only its owner may read it: mkstemp's mode
-        handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as written:
-                written.writelines(f"{line}\n" for line in lines)
-                written.flush()
-                os.fsync(written.fileno())
-            os.replace(name, file)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        with whole_file(file) as stream:
+            os.fchmod(stream.fileno(), 0o600)
+            stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+            stream.flush()
+            os.fsync(stream.fileno())
     except OSError as error:
         raise InputError(f"{file} cannot be written: {error.strerror or error}", "--file") from None

@@ -1,4 +1,4 @@
-"""Server-sent events: a page is told that what it shows has changed, and fetches that anew.
+"""Server-sent events: a page is told that what it shows has changed, and fetches it again.
 
     : hello                 at once, and then every 15 s, so that a broken connection is noticed
     event: changed          with a digest of what there is to see now; a page that shows it already does nothing
@@ -15,22 +15,24 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing
 
 from fastapi import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response, StreamingResponse
 
+from coordinator_api.errors import CoordinatorFault
+from coordinator_api.group.image import GroupImage
 from coordinator_api.groups.admission import Admission
-from coordinator_api.groups.held_requests import Watcher
-from coordinator_api.http.call_rights import Gate
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.watching import Watcher
+from coordinator_api.http.auth import Gate
 from coordinator_api.http.problems import Problem
-from coordinator_api.web.rendering import SECURITY_HEADERS
+from coordinator_api.web.static_files import SECURITY_HEADERS
 
 HEARTBEAT_S = 15.0
 RETRY_MS = 2_000
 SHORTEST_PAUSE_S = 0.2
 """Between two messages of one stream: a page need not be fetched more often."""
 
-LOOK_EVERY_S = 1.0
-"""How often something is looked at that may change without a commit."""
+POLL_EVERY_S = 1.0
+"""How often a digest is made again though nothing was committed: lags change without a commit."""
 
 LONGEST_PAUSE_S = 2.0
 
@@ -54,59 +56,25 @@ async def digests_of(
             took_s = loop.time() - began_s
             yield found
             await watcher.pause(min(max(SHORTEST_PAUSE_S, 3 * took_s), LONGEST_PAUSE_S))
-            await watcher.wait(LOOK_EVERY_S)
+            await watcher.wait(POLL_EVERY_S)
 
 
-class EventStream(Response):
+async def _events(digests: Digests, admission: Admission, still_known: Callable[[], bool]) -> AsyncGenerator[str, None]:
     """`admission`: counts this stream while it is open. `still_known`: whether its caller's token counts."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, digests: Digests, admission: Admission, still_known: Callable[[], bool]) -> None:
-        headers = {**SECURITY_HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(headers=headers)
-        del self.headers["content-length"]
-        self._digests = digests
-        self._admission = admission
-        self._still_known = still_known
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._admission.one():
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            sending = asyncio.ensure_future(self._send_all(send))
-            gone = asyncio.ensure_future(_hung_up(receive))
-            try:
-                await asyncio.wait((sending, gone), return_when=asyncio.FIRST_COMPLETED)
-                if sending.done():
-                    sending.result()
-            finally:
-                gone.cancel()
-                sending.cancel()
-                await asyncio.wait((sending, gone))
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send_all(self, send: Send) -> None:
-        async def say(text: str) -> None:
-            await send({"type": "http.response.body", "body": text.encode("ascii"), "more_body": True})
-
-        await say(f": hello\nretry: {RETRY_MS}\n\n")
+    with admission.one():
+        yield f": hello\nretry: {RETRY_MS}\n\n"
         loop = asyncio.get_running_loop()
-        said, last_s = None, loop.time()
-        async with aclosing(self._digests()) as digests:
-            async for digest in digests:
-                if not self._still_known():
+        sent, last_s = None, loop.time()
+        async with aclosing(digests()) as found:
+            async for digest in found:
+                if not still_known():
                     return
-                if digest is not None and digest != said:
-                    said, last_s = digest, loop.time()
-                    await say(f"event: changed\ndata: {digest}\n\n")
+                if digest is not None and digest != sent:
+                    sent, last_s = digest, loop.time()
+                    yield f"event: changed\ndata: {digest}\n\n"
                 elif loop.time() - last_s >= HEARTBEAT_S:
                     last_s = loop.time()
-                    await say(": still here\n\n")
-
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+                    yield ": still here\n\n"
 
 
 def event_stream(request: Request, digests: Digests) -> Response:
@@ -123,4 +91,30 @@ def event_stream(request: Request, digests: Digests) -> Response:
         return True
 
     with admission.one():
-        return EventStream(digests, admission, still_known)
+        return StreamingResponse(
+            _events(digests, admission, still_known),
+            headers={**SECURITY_HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+            media_type="text/event-stream",
+        )
+
+
+def rebalance_stream(request: Request, coordinator: Coordinator, group_id: str) -> Response:
+    """`changed` when another rebalance has ended, or waits for approval. Raises GroupNotFound, TooManyRequests."""
+    coordinator.group(group_id)
+
+    async def digest() -> str:
+        try:
+            return rebalances_digest(coordinator.group(group_id).image)
+        except CoordinatorFault as error:
+            return type(error).__name__  # the page is fetched again, and shows what is wrong
+
+    return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))
+
+
+def rebalances_digest(image: GroupImage) -> str:
+    """Of the last rebalance that ended, and of the one that waits for approval. The generation alone would not do: it
+    begins before its rebalance is computed and recorded.
+    """
+    last = image.last_rebalance
+    ended = "none" if last is None else f"{last.generation_id}-{last.end.outcome}"
+    return ended if image.held is None else f"{ended}-{image.generation_id}-held"

@@ -1,23 +1,32 @@
-"""Groups as `GET /v1/groups/{group}` describes them, shared by all who look: worked out once, kept for a second.
+"""Groups as `GET /v1/groups/{group}` describes them, shared by all open pages: made once, kept for a second.
 
-A description of a large group takes a part of a second, and each open page asks for it. Whoever asks while it is worked
-out gets the same one. A commit makes a new one due at once; lags change without a commit, so that what is kept ends by
-itself. A description that took long is kept longer, so that pages cost a quarter of the time at most.
+A description of a large group takes a part of a second, and each open page asks for it. A request that comes while one
+is made gets the same one. A commit makes a new one due at once; lags change without a commit, so a description is kept
+for a limited time. One that took long is kept longer, so that pages cost a quarter of the time at most.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from fastapi import Request
+
+from assignor.cluster import TopicMetadata
+from assignor.errors import InputError, KafkaError
+from assignor.group_tasks import make_tasks
+from assignor.protocol.versions import ReceivedVersions
 from coordinator_api.group.image import GroupImage
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.definitions import Definition
 from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.json_objects import encode_in_pieces
-from coordinator_api.web.task_totals import task_total
 
 KEPT_S = 1.0
 SHARE_OF_TIME = 4
@@ -63,10 +72,9 @@ class GroupDocuments:
                 self._under_way[group_id] = making
                 making.add_done_callback(lambda done: self._made(group_id, done))
             made = await asyncio.shield(making)
-            if made.image is self._coordinator.group(group_id).image:
+            # one that is newer than the question will do: a group that changes all the time is answered, too
+            if made.image is self._coordinator.group(group_id).image or made.image is not image:
                 return made
-            if made.image is not image:
-                return made  # it is newer than the question; a group that changes all the time is answered, too
 
     async def _make(self, group_id: str) -> GroupDocument:
         loop = asyncio.get_running_loop()
@@ -81,7 +89,7 @@ class GroupDocuments:
             return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks)
 
     async def _task_total(self, runtime: GroupRuntime, image: GroupImage) -> int | None:
-        """Counted anew when another definition, or another rebalance, may have changed it."""
+        """Counted again when another definition, or another rebalance, may have changed it."""
         last = image.last_rebalance
         counted_for = image.revision, -1 if last is None else last.generation_id
         found = self._totals.get(runtime.group_id)
@@ -117,3 +125,33 @@ def digest_of(document: Mapping[str, Any]) -> str:
     shown["cluster"] = document["cluster"] and {**document["cluster"], "looked_at_ms": None}
     shown.pop("stored_bytes", None)
     return hashlib.sha256(encode_in_pieces(shown)).hexdigest()[:16]
+
+
+@contextmanager
+def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
+    """Around a computation for a page: it counts for its caller, and is refused while the service is overloaded.
+
+    Raises TooManyRequests.
+    """
+    coordinator.overload.admit("computation")
+    with coordinator.computation(principal_of(request).group_prefix):
+        yield
+
+
+def task_total(definition: Definition, image: GroupImage) -> int | None:
+    """How many tasks the group has, whether or not anybody runs them. Takes time in proportion to them.
+
+    None when that is not known, such as while topics are missing. The topics of a cluster that the definition only
+    names are those of the last rebalance.
+    """
+    snapshot = definition.snapshot
+    if definition.provider is not None:
+        if image.last_rebalance is None:
+            return None
+        partitions = image.last_rebalance.basis.topics.items()
+        topics = {name: TopicMetadata(number) for name, number in partitions if number}
+        snapshot = replace(snapshot, cluster=snapshot.cluster.with_topics(topics))
+    try:
+        return len(make_tasks(snapshot, ReceivedVersions(), {}).partitions)
+    except (KafkaError, InputError):
+        return None

@@ -1,23 +1,20 @@
-"""The grids of groups, made of the documents that all who look share, and how fast their copies are restored.
+"""The grids of groups, made once of each document that open pages share.
 
-A grid is made once of each document. Lags of one or two documents before are kept while somebody looks: what is
-restored, and until when, comes of them.
+Lags of one or two documents before are kept while pages are open: from them follows how fast copies are restored.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from coordinator_api.web.grid import GroupGrid, SeenLags, grid_document, group_grid
+from coordinator_api.web.grid_filter import GridFilter, filtered
 from coordinator_api.web.group_documents import GroupDocument, GroupDocuments
-from coordinator_api.web.views.grid_filter import GridFilter, filtered
-from coordinator_api.web.views.group_grid import GroupGrid, grid_document, group_grid
-from coordinator_api.web.views.restoring import LagsSeen
+from coordinator_api.web.static_files import PackedFile
 
 KEPT_S = 30.0
 _LAGS_OLDER_MS = 5_000
@@ -29,13 +26,10 @@ class SeenGroup(NamedTuple):
     document: GroupDocument
     grid: GroupGrid
 
-
-class PackedGrid(NamedTuple):
-    """`content`: JSON; `packed`: the same by gzip. `etag`: with its quotes."""
-
-    content: bytes
-    packed: bytes
-    etag: str
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Of instances, by process id."""
+        return {row.process_id: row.name for row in self.grid.rows}
 
 
 @dataclass(slots=True)
@@ -43,8 +37,8 @@ class _Kept:
     """Of one group. `lags`: of one or two documents before."""
 
     seen: SeenGroup | None = None
-    packed: PackedGrid | None = None
-    lags: list[LagsSeen] = field(default_factory=list)
+    packed: PackedFile | None = None
+    lags: list[SeenLags] = field(default_factory=list)
     asked_s: float = 0.0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -60,7 +54,7 @@ class GroupGrids:
         """Raises as `GroupDocuments.now` does."""
         return await self._seen(group_id, await self._documents.now(group_id))
 
-    async def packed(self, group_id: str, asked: GridFilter) -> PackedGrid:
+    async def packed(self, group_id: str, asked: GridFilter) -> PackedFile:
         """The grid, or a part of it, for the page's script. Raises as `now` does."""
         seen = await self.now(group_id)
         if asked != GridFilter():
@@ -84,19 +78,16 @@ class GroupGrids:
             if kept.seen is not None and kept.seen.document is document:
                 return kept.seen
             at_ms = round(document.made_s * 1_000)
-            grid, lags = await asyncio.to_thread(_looked, document.values, tuple(kept.lags), at_ms)
+            lags = await asyncio.to_thread(SeenLags.of, document.values, at_ms)
+            before = kept.lags[0] if kept.lags else lags
+            grid = await asyncio.to_thread(group_grid, document.values, before, at_ms)
             if not kept.lags or at_ms - kept.lags[-1].at_ms >= _LAGS_OLDER_MS:
                 kept.lags = [*kept.lags[-1:], lags]
             kept.seen, kept.packed = SeenGroup(document, grid), None
             return kept.seen
 
 
-def _looked(document: Mapping[str, Any], before: tuple[LagsSeen, ...], at_ms: int) -> tuple[GroupGrid, LagsSeen]:
-    lags = LagsSeen.of(document, at_ms)
-    return group_grid(document, (before[0] if before else lags).until(at_ms)), lags
-
-
-def pack_grid(grid: GroupGrid) -> PackedGrid:
+def pack_grid(grid: GroupGrid) -> PackedFile:
     """Takes time in proportion to its copies."""
     content = json.dumps(grid_document(grid), separators=(",", ":")).encode("ascii")
-    return PackedGrid(content, gzip.compress(content, 1, mtime=0), f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+    return PackedFile.of(content, "application/json", level=1)

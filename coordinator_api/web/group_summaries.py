@@ -1,9 +1,9 @@
-"""What the list of groups shows beside their state: tasks that run, lag, what to do. Worked out while somebody looks.
+"""What the list of groups shows beside their state: tasks that run, lag, what to do. Made while such a page is open.
 
 A description of each group takes time in proportion to its tasks, and lags change without a commit. So one loop for all
-who look goes through the groups: first those that changed, then those that were worked out longest ago, each at most
-once a second. It takes its turns like everybody who asks for a description, leaves three quarters of the time to
-others, and waits while the service is behind. Pages show what is known, which is why a list never waits for long.
+open pages goes through the groups: first those that changed, then those that were described longest ago, each at most
+once a second. It takes its turns like all other descriptions, leaves three quarters of the time to others, and waits
+while the service is behind. Pages show what is known so far, which is why a list never waits for long.
 
 Each coordinator does this for the groups that it owns. A page shows those of the others as their coordinators say.
 """
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from typing import Any
+
+from pydantic import BaseModel
 
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
@@ -28,13 +29,15 @@ from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElse
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of
 from coordinator_api.web.group_documents import GroupDocuments
-from coordinator_api.web.views.group_list import NOTHING_KNOWN, GroupBeyondReading, GroupSummary, ListedGroup
 
-LOOK_EVERY_S = 1.0
-"""How often a group is worked out, unless that takes more than a fortieth of this time."""
+LATEST_OFFSET = -2
+"""The lag of a task that runs, as Kafka's leader has it."""
+
+DESCRIBE_EVERY_S = 1.0
+"""How often a group is described, unless that takes more than a fortieth of this time."""
 
 SHARE_OF_TIME = 4
-"""A group that took a second is followed by a pause of three."""
+"""A group whose description took a second is followed by a pause of three."""
 
 FIRST_PAUSE = 0.5
 """The same for a group of which nothing is known yet: half a second."""
@@ -44,10 +47,70 @@ LONGEST_FIRST_WAIT_S = 0.4
 
 _REST_S = 40
 _TOGETHER_S = 0.05
-"""Commits that follow each other closely are looked at together."""
+"""Commits that follow each other closely are handled together."""
 
-_LOOKS_ON_S = 5.0
+_GOES_ON_S = 5.0
 """A page is fetched again and again: after the last time the loop goes on for so long."""
+
+
+class GroupSummary(BaseModel):
+    """`tasks_running` of `tasks`: those whose owner has them and is not restoring; None while nothing is known. `lag`:
+    records that all copies together are behind, as far as it is known. `advice`: what to do.
+    """
+
+    tasks_running: int | None = None
+    tasks: int | None = None
+    lag: int | None = None
+    advice: str | None = None
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], total: int | None = None) -> GroupSummary:
+        """`document`: a group as `GET /v1/groups/{group}` answers it. `total`: how many tasks the group has, None for
+        those that somebody has. Takes time in proportion to its tasks.
+        """
+        # members go on with what they have while a rebalance waits for approval
+        goes_on = document.get("held_rebalance") is not None
+        has_fetched = {member["member_id"]: member["fetched"] or goes_on for member in document["members"]}
+        tasks, running, behind, has_lags = set(), set(), 0, False
+        for copy in document["tasks"]:
+            tasks.add(copy["task"])
+            lag = copy["lag"]
+            if copy["role"] == "active" and lag in (None, LATEST_OFFSET) and has_fetched[copy["member_id"]]:
+                running.add(copy["task"])
+            if lag is not None:
+                has_lags = True
+                behind += max(lag, 0)
+        return cls(
+            tasks_running=len(running),
+            tasks=max(len(tasks), total or 0),
+            lag=behind if has_lags else None,
+            advice=document["advice"],
+        )
+
+
+class SummarizedLine(GroupLine, GroupSummary):
+    """One group, as the page shows it."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences: what to do first."""
+        notes = []
+        if self.led_by is not None:
+            notes.append(f"Led by {self.led_by}. This coordinator shows what that leader reported.")
+        if self.advice is not None:
+            notes.append(self.advice)
+        elif self.error is not None:
+            notes.append(f"The last rebalance failed: {self.error}.")
+        if self.notices:
+            many = f"Its instances have {self.notices} things to tell."
+            notes.append("An instance has something to tell." if self.notices == 1 else many)
+        return notes
+
+
+class SummarizedList(GroupList):
+    """What coordinators tell each other for their pages."""
+
+    groups: Sequence[SummarizedLine]
 
 
 class GroupSummaries:
@@ -59,58 +122,36 @@ class GroupSummaries:
         self._tasks = BackgroundTasks()
         self._summaries: dict[str, GroupSummary] = {}
         self._due_s: dict[str, float] = {}
-        self._looking = 0
-        self._looks_until_s = 0.0
+        self._open_pages = 0
+        self._goes_on_until_s = 0.0
         self._loop: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
 
-    def summarized(self, sees: Callable[[str], bool]) -> SummarizedList:
-        """What another coordinator shows of the groups here that `sees` says yes to. Raises LeaseEnded."""
-        self._coordinator.check_may_answer()
-        return SummarizedList(
-            groups=[
-                SummarizedLine(
-                    **dict(group_line(each.group_id, each.image, each.notices())),
-                    **asdict(self._summaries.get(each.group_id, NOTHING_KNOWN)),
-                )
-                for each in self._coordinator.declared()
-                if sees(each.group_id)
-            ],
-            unreadable=[
-                UnreadableGroupLine(group_id=group_id, reason=why)
-                for group_id, why in sorted(self._coordinator.unreadable.items())
-                if sees(group_id)
-            ],
-        )
-
-    def listed(
-        self, sees: Callable[[str], bool], elsewhere: ListsElsewhere = NOTHING_ELSEWHERE
-    ) -> tuple[list[ListedGroup], list[GroupBeyondReading]]:
+    def listed(self, sees: Callable[[str], bool], elsewhere: ListsElsewhere = NOTHING_ELSEWHERE) -> SummarizedList:
         """The groups that `sees` says yes to, as they are known now, and those that other coordinators have listed.
 
         Raises LeaseEnded.
         """
         self._coordinator.check_may_answer()
-        found = [
-            ListedGroup.of(
-                dict(group_line(each.group_id, each.image, each.notices())),
-                self._summaries.get(each.group_id, NOTHING_KNOWN),
+        own = [
+            SummarizedLine(
+                **dict(group_line(each.group_id, each.image, each.notices())),
+                **dict(self._summaries.get(each.group_id, GroupSummary())),
             )
             for each in self._coordinator.declared()
             if sees(each.group_id)
         ]
-        unreadable = [
-            GroupBeyondReading(group_id, why)
-            for group_id, why in sorted(self._coordinator.unreadable.items())
-            if sees(group_id)
-        ]
-        found += [ListedGroup.of(dict(line), _summary_in(line)) for line in elsewhere.lines.values()]
-        unreadable += [GroupBeyondReading(group_id, why) for group_id, why in elsewhere.unreadable.items()]
-        return found, unreadable
+        others = [SummarizedLine(**dict(line)) for line in elsewhere.lines.values()]
+        unreadable = {each: why for each, why in sorted(self._coordinator.unreadable.items()) if sees(each)}
+        unreadable.update(elsewhere.unreadable)
+        return SummarizedList(
+            groups=[*own, *others],
+            unreadable=[UnreadableGroupLine(group_id=each, reason=why) for each, why in unreadable.items()],
+        )
 
     async def known(self) -> None:
         """Returns when something is known of every group, or after a moment."""
-        self._look()
+        self._start()
         try:
             async with asyncio.timeout(LONGEST_FIRST_WAIT_S):
                 async with self._news:
@@ -126,25 +167,25 @@ class GroupSummaries:
         async def digest() -> str:
             others = NOTHING_ELSEWHERE if elsewhere is None else await elsewhere()
             try:
-                return digest_of(*self.listed(sees, others))
+                return digest_of(self.listed(sees, others))
             except StoreError as error:
                 return type(error).__name__  # the page is fetched again, and says what is wrong
 
-        return digests_of(self._looked_at(), digest)
+        return digests_of(self._while_open(), digest)
 
     @contextmanager
-    def _looked_at(self) -> Iterator[Watcher]:
-        self._looking += 1
-        self._look()
+    def _while_open(self) -> Iterator[Watcher]:
+        self._open_pages += 1
+        self._start()
         try:
             with self._coordinator.watching.watch() as watcher:
                 yield watcher
         finally:
-            self._looking -= 1
+            self._open_pages -= 1
 
-    def _look(self) -> None:
+    def _start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._looks_until_s = loop.time() + _LOOKS_ON_S
+        self._goes_on_until_s = loop.time() + _GOES_ON_S
         if self._loop is None and not self._coordinator.stopping:
             self._loop = self._tasks.start(self._go_through())
 
@@ -155,8 +196,8 @@ class GroupSummaries:
         loop = asyncio.get_running_loop()
         try:
             with self._coordinator.watching.watch() as watcher:
-                while not watcher.released and (self._looking or loop.time() < self._looks_until_s):
-                    next_s = await self._work_out_what_is_due()
+                while not watcher.released and (self._open_pages or loop.time() < self._goes_on_until_s):
+                    next_s = await self._describe_what_is_due()
                     async with self._news:
                         self._news.notify_all()
                     changed = await watcher.wait(next_s - loop.time())
@@ -165,11 +206,11 @@ class GroupSummaries:
                         self._due_s.pop(group_id, None)
         finally:
             self._loop = None
-            # they grow old: who looks again later gets new ones
+            # they would be out of date when the next page is opened
             self._summaries.clear()
             self._due_s.clear()
 
-    async def _work_out_what_is_due(self) -> float:
+    async def _describe_what_is_due(self) -> float:
         """Returns when the next group is due."""
         loop = asyncio.get_running_loop()
         runtimes = {each.group_id: each for each in self._coordinator.declared()}
@@ -187,49 +228,25 @@ class GroupSummaries:
             try:
                 self._coordinator.overload.admit("describe")
             except TooManyRequests:
-                return began_s + LOOK_EVERY_S
+                return began_s + DESCRIBE_EVERY_S
             is_first = group_id not in self._summaries
-            await self._work_out(runtimes[group_id])
+            await self._describe(runtimes[group_id])
             took_s = loop.time() - began_s
-            self._due_s[group_id] = began_s + max(LOOK_EVERY_S, _REST_S * took_s)
+            self._due_s[group_id] = began_s + max(DESCRIBE_EVERY_S, _REST_S * took_s)
             async with self._news:
                 self._news.notify_all()
-            # whoever opens the page waits for what is not known of any group
+            # a page that is opened waits for groups of which nothing is known yet
             await asyncio.sleep(took_s * (FIRST_PAUSE if is_first else SHARE_OF_TIME - 1))
-        return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + LOOK_EVERY_S)
+        return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + DESCRIBE_EVERY_S)
 
-    async def _work_out(self, runtime: GroupRuntime) -> None:
+    async def _describe(self, runtime: GroupRuntime) -> None:
         try:
             document = await self._documents.now(runtime.group_id)
             summary = await asyncio.to_thread(GroupSummary.of, document.values, document.tasks)
         except (CoordinatorFault, StoreError):
-            summary = self._summaries.get(runtime.group_id, NOTHING_KNOWN)
+            summary = self._summaries.get(runtime.group_id, GroupSummary())
         self._summaries[runtime.group_id] = summary
 
 
-class SummarizedLine(GroupLine):
-    """One group as another coordinator's page shows it."""
-
-    tasks_running: int | None
-    tasks: int | None
-    lag: int | None
-    lag_of: int
-    advice: str | None
-
-
-class SummarizedList(GroupList):
-    """What coordinators tell each other for their pages."""
-
-    groups: Sequence[SummarizedLine]
-
-
-def _summary_in(line: GroupLine) -> GroupSummary:
-    if not isinstance(line, SummarizedLine):
-        return NOTHING_KNOWN
-    return GroupSummary(line.tasks_running, line.tasks, line.lag, line.lag_of, line.advice)
-
-
-def digest_of(listed: list[ListedGroup], unreadable: list[GroupBeyondReading]) -> str:
-    """Of a list, as it is shown."""
-    shown = json.dumps([[each.shown for each in listed], [[each.group_id, each.why] for each in unreadable]])
-    return hashlib.sha256(shown.encode()).hexdigest()[:16]
+def digest_of(listed: SummarizedList) -> str:
+    return hashlib.sha256(listed.model_dump_json().encode()).hexdigest()[:16]

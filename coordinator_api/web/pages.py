@@ -4,31 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute
 
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.problems import ProblemPage
+from coordinator_api.http.proxies import reference
+from coordinator_api.web import (
+    group_page,
+    groups_page,
+    lever_page,
+    login_page,
+    static_files,
+    store_page,
+    task_page,
+    time_page,
+    topology_page,
+    what_if_page,
+)
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.group_summaries import GroupSummaries
-from coordinator_api.web.held_looks import HeldLooks
 from coordinator_api.web.problem_pages import problem_page
-from coordinator_api.web.routes import (
-    group,
-    groups,
-    levers,
-    login,
-    reference,
-    static,
-    stores,
-    task,
-    time,
-    topology,
-    what_if,
+from coordinator_api.web.rendering import page
+
+PAGES = (
+    groups_page,
+    group_page,
+    lever_page,
+    store_page,
+    task_page,
+    time_page,
+    topology_page,
+    what_if_page,
+    login_page,
+    static_files,
 )
-from coordinator_api.web.static_files import static_files
+"""A new page adds its file here."""
+
+router = checked_router(include_in_schema=False)
+
+
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    """Every call of the OpenAPI document, shown by the Swagger UI of `vendor/`. It loads nothing from elsewhere."""
+    return page(request, "reference")
+
+
+@router.get("/redoc")
+async def redoc(request: Request) -> Response:
+    return RedirectResponse(reference(request.scope, "/docs"))
 
 
 class WebPages:
@@ -36,18 +64,16 @@ class WebPages:
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
-        """A new view adds its file here."""
-        views = (groups, group, levers, stores, task, time, topology, what_if)
-        return [route for file in (*views, login, reference, static) for route in file.router.routes]
+        return [*router.routes, *(route for file in PAGES for route in file.router.routes)]
 
     @property
     def problem_page(self) -> ProblemPage:
         return problem_page
 
     def install(self, app: FastAPI, coordinator: Coordinator) -> None:
-        static_files()  # packing them takes too long for a request
+        static_files.static_files()  # packing them takes too long for a request
         app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
         app.state.group_documents = documents = GroupDocuments(coordinator)
         app.state.group_grids = GroupGrids(documents)
-        app.state.held_looks = HeldLooks(coordinator)
+        app.state.held_changes = lever_page.HeldChanges(coordinator)
         app.state.group_summaries = GroupSummaries(coordinator, documents)

@@ -14,7 +14,21 @@ from coordinator_api.http.problems import TITLES, Problem
 from coordinator_api.http.proxies import public_address, raw_path, reference
 from coordinator_api.web.rendering import PAGE_HEADERS, rendered
 from coordinator_api.web.sessions import HOME
-from coordinator_api.web.views.problems import ProblemView
+
+_WHAT_TO_DO = {
+    "GROUP_ID_NOT_FOUND": "Check the name. The list of groups has all that your token may see.",
+    "INVALID_GROUP_ID": "Check the address. The list of groups leads to each of them.",
+    "RESOURCE_NOT_FOUND": "Check the address, or go on from the list of groups.",
+    "GROUP_AUTHORIZATION_FAILED": "Ask for a token with this right and for this group, and log in with it.",
+    "CLUSTER_AUTHORIZATION_FAILED": "If a proxy is named above, change the proxy. If the form was "
+    "sent from this page, load the page again. If a right is missing, log in with a token that has it.",
+    "NOT_COORDINATOR": "This coordinator only shows the group. Steer it where it is led.",
+    "THROTTLING_QUOTA_EXCEEDED": "The service is busy. Wait a few seconds, then load the page again.",
+    "KAFKA_STORAGE_ERROR": "The change does not count. Look at the database, then try again.",
+    "COORDINATOR_NOT_AVAILABLE": "The service is stopping or its store is not well. Load the page again in a moment; "
+    "members keep the tasks they have meanwhile.",
+    "UNKNOWN_SERVER_ERROR": "Look for the incident in the service's log, and report it.",
+}
 
 _BOUNCE = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={}">'
@@ -49,8 +63,9 @@ def _elsewhere(request: Request, address: str) -> Response | None:
 
 
 def _page(request: Request, problem: Problem) -> Response:
-    view = ProblemView.of(problem.code, problem.status, TITLES[problem.code][1], problem.detail)
-    html = rendered(request, "problem_part.html" if "hx-request" in request.headers else "problem.html", problem=view)
+    template = "problem_part.html" if "hx-request" in request.headers else "problem.html"
+    what_to_do = _WHAT_TO_DO.get(problem.code, "Go back, change what is named, and try again.")
+    html = rendered(request, template, problem=problem, title=TITLES[problem.code][1], what_to_do=what_to_do)
     return Response(html, problem.status, headers=PAGE_HEADERS, media_type="text/html")
 
 

@@ -13,20 +13,11 @@ from starlette.responses import RedirectResponse, Response
 from assignor.access.principals import ANYBODY
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.proxies import reference, way_to_root
+from coordinator_api.views import words
+from coordinator_api.views.levers import missing_of_drain, moves_of_held
 from coordinator_api.web.sessions import form_token, may_steer
-from coordinator_api.web.static_files import address_of
-from coordinator_api.web.views import words
+from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 
-SECURITY_HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-    # a form's Origin would be `null` without any
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-}
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 """Of pages with data: neither a browser nor a proxy keeps them."""
 
@@ -40,10 +31,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["count"] = words.count
-    environment.filters["duration"] = words.duration
-    environment.filters["utc"] = words.utc
-    environment.filters["utc_iso"] = words.utc_iso
+    of_templates = (words.count, words.plural, words.duration, words.utc, words.utc_iso, words.sentence)
+    of_groups = (words.state_badge, words.cause_of, words.outcome_of, words.hold_text, moves_of_held, missing_of_drain)
+    for each in (*of_templates, *of_groups):
+        environment.filters[each.__name__] = each
     return environment
 
 

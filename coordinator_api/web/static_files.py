@@ -13,6 +13,12 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from fastapi import Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from coordinator_api.http.call_rights import checked_router
+
 _TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -20,9 +26,24 @@ _TYPES = {
     "LICENSE": "text/plain; charset=utf-8",
 }
 _FOLDERS = ("static", "vendor")
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    # a form's Origin would be `null` without any
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+"""Of everything below /ui."""
+
+router = checked_router(include_in_schema=False)
 
 
-class StaticFile(NamedTuple):
+class PackedFile(NamedTuple):
     """`packed`: by gzip. `etag`: with its quotes."""
 
     content: bytes
@@ -30,20 +51,34 @@ class StaticFile(NamedTuple):
     media_type: str
     etag: str
 
+    @classmethod
+    def of(cls, content: bytes, media_type: str, level: int = 9) -> PackedFile:
+        """`level`: of gzip."""
+        etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        return cls(content, gzip.compress(content, level, mtime=0), media_type, etag)
+
+
+def file_response(request: Request, file: PackedFile, headers: Mapping[str, str]) -> Response:
+    """304 while the file is what the caller has."""
+    headers = {**headers, "ETag": file.etag, "Vary": "Accept-Encoding"}
+    if file.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(file.content, headers=headers, media_type=file.media_type)
+    return Response(file.packed, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.media_type)
+
 
 @cache
-def static_files() -> Mapping[str, StaticFile]:
+def static_files() -> Mapping[str, PackedFile]:
     """By name."""
-    found: dict[str, StaticFile] = {}
+    found: dict[str, PackedFile] = {}
     for folder in _FOLDERS:
         for each in sorted(files("coordinator_api.web").joinpath(folder).iterdir(), key=lambda each: each.name):
             kind = each.name.rpartition(".")[2]
             if kind not in _TYPES:
                 continue
             assert each.name not in found, f"two files are named {each.name}"
-            content = each.read_bytes()
-            etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found[each.name] = StaticFile(content, gzip.compress(content, mtime=0), _TYPES[kind], etag)
+            found[each.name] = PackedFile.of(each.read_bytes(), _TYPES[kind])
     return found
 
 
@@ -60,3 +95,13 @@ def address_of(name: str) -> str:
     """Where a browser fetches the file."""
     assert name in static_files(), f"there is no file {name} in static/ or vendor/"
     return f"/ui/static/{digest()}/{name}"
+
+
+@router.get("/ui/static/{digest}/{file}")
+async def static_file(request: Request) -> Response:
+    """One file. A page of an earlier release asks under another digest: it gets what there is, and does not keep it."""
+    found = static_files().get(request.path_params["file"])
+    if found is None:
+        raise HTTPException(404)
+    is_present = request.path_params["digest"] == digest()
+    return file_response(request, found, {**SECURITY_HEADERS, "Cache-Control": _FOR_EVER if is_present else "no-cache"})

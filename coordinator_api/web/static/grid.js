@@ -28,7 +28,7 @@ function chipOf(packed) {
   return { key: name, task: name.slice(1), letter: name[0], role: ROLES[name[0]], standing: STANDINGS[standing] ?? "runs", lag, whole, left };
 }
 
-/** As views/group_grid.Chip.words. */
+/** As Chip.words in grid.py. */
 function words(chip) {
   if (chip.standing === "runs") return "runs";
   if (chip.standing === "stateless") return "has no state";

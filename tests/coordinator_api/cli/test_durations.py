@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import InputError
-from coordinator_api.cli.durations import duration_ms
+from coordinator_api.cli.calls import duration_ms
 
 
 @pytest.mark.parametrize(

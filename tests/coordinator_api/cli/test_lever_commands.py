@@ -44,8 +44,8 @@ def test_should_drain_an_instance_and_end_its_drain(service: ServiceProcess, mem
     assert [(each["process_id"], each["member_id"], each["reason"]) for each in lever] == [
         (member.process_id, None, "Gerät wird getauscht, 更换磁盘")
     ]
-    told = f"drained: {member.process_id} is to have no tasks; set [0-9]+s ago by .*: Gerät wird getauscht, 更换磁盘"
-    assert re.search(told, " ".join(described.split()))
+    note = f"drained: instance {member.process_id} is to have no tasks; set [0-9]+s ago by .*"
+    assert re.search(f"{note}: Gerät wird getauscht, 更换磁盘", " ".join(described.split()))
     assert ended == (0, f"{group}: {member.process_id} may have tasks again\n", "")
     assert drained_of(member) == []
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from coordinator_api.web.grid import Chip, GroupGrid, SeenLags, grid_document, group_grid
+from coordinator_api.web.grid_filter import GridFilter, filtered, sections
 from coordinator_api.web.group_grids import pack_grid
-from coordinator_api.web.views.grid_filter import GridFilter, filtered, sections
-from coordinator_api.web.views.group_grid import Chip, GroupGrid, grid_document, group_grid
-from coordinator_api.web.views.restoring import LagsSeen
 
 FIRST, SECOND = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 
@@ -86,14 +85,14 @@ def test_should_say_of_each_copy_how_far_it_is() -> None:
 def test_should_tell_until_when_a_copy_is_restored_from_two_looks() -> None:
     looked = of_two()
     looked["tasks"][-1]["lag"] = 800
-    before = LagsSeen.of(looked, at_ms=10_000)
+    before = SeenLags.of(looked, at_ms=10_000)
 
-    grid = group_grid(of_two(), before.until(12_000))
+    grid = group_grid(of_two(), before, 12_000)
 
     # 200 records in 2 s, and 500 to go until 100 are left
     assert grid.restoring[0].chip == Chip("1_0", "warm-up", "behind", 600, 1_000, 5_000)
-    assert group_grid(of_two(), before.until(10_100)).restoring[0].chip.left_ms is None
-    assert group_grid(looked, before.until(12_000)).restoring[0].chip.left_ms is None
+    assert group_grid(of_two(), before, 10_100).restoring[0].chip.left_ms is None
+    assert group_grid(looked, before, 12_000).restoring[0].chip.left_ms is None
 
 
 def test_should_not_say_that_a_task_runs_whose_owner_has_not_heard_of_it() -> None:

@@ -1,4 +1,4 @@
-"""What the list shows beside states is worked out while somebody looks, and no longer."""
+"""What the list shows beside states is made while a page is open, and no longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from coordinator_api.http.models.groups import GroupAnswer
 from coordinator_api.web import group_documents, group_summaries
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_summaries import GroupSummaries
-from coordinator_api.web.views.group_list import NOTHING_KNOWN
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 
@@ -29,10 +28,10 @@ async def with_groups(service: Tenants, *names: str) -> GroupSummaries:
 
 
 def known(summaries: GroupSummaries) -> dict[str, bool]:
-    return {each.group_id: each.summary is not NOTHING_KNOWN for each in summaries.listed(lambda _: True)[0]}
+    return {each.group_id: each.tasks is not None for each in summaries.listed(lambda _: True).groups}
 
 
-async def test_should_know_each_group_when_somebody_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_should_know_each_group_when_a_page_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 60.0)
     async with tenants(tmp_path, PRINCIPALS) as service:
         summaries = await with_groups(service, "a", "b")
@@ -43,9 +42,9 @@ async def test_should_know_each_group_when_somebody_looks(tmp_path: Path, monkey
         assert known(summaries) == {"a": True, "b": True}
 
 
-async def test_should_end_when_nobody_looks_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_should_end_when_no_page_is_open_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 60.0)
-    monkeypatch.setattr(group_summaries, "_LOOKS_ON_S", 0.0)
+    monkeypatch.setattr(group_summaries, "_GOES_ON_S", 0.0)
     async with tenants(tmp_path, PRINCIPALS) as service:
         summaries = await with_groups(service, "a")
         stream = summaries.digests(lambda _: True)

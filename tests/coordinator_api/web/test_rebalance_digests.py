@@ -7,7 +7,7 @@ from dataclasses import replace
 from assignor.protocol.shared_assignments import SharedAssignments
 from coordinator_api.group.image import GroupImage, HeldRebalance, LastRebalance, RebalanceEnd, packed_assignments
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.web.rebalance_digests import rebalances_digest
+from coordinator_api.web.event_streams import rebalances_digest
 
 SETTLED = RebalanceEnd(RebalanceOutcome.STABLE)
 FIRST = GroupImage(GroupState.STABLE, generation_id=1, last_rebalance=LastRebalance(1, None, 1, SETTLED))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_api.web.views.time_line import time_line
+from coordinator_api.web.time_page import time_line
 
 
 def hold(ended: str | None) -> dict[str, Any]:
@@ -22,10 +22,10 @@ def hold(ended: str | None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("outcome", "waited", "words"),
     [
-        ("held", hold(None), ("waits for approval", "held")),
-        ("held", hold("replaced"), ("was never carried out", "held")),
-        ("stable", hold("approved"), ("settled", "stable")),
-        ("follow-up", None, ("a follow-up was asked for", "follow")),
+        ("held", hold(None), ("it waits for approval", "held")),
+        ("held", hold("replaced"), ("it was never carried out", "held")),
+        ("stable", hold("approved"), ("nothing more is due", "stable")),
+        ("follow-up", None, ("a member has to give up tasks first, so another rebalance follows", "follow")),
     ],
 )
 def test_should_tell_what_waits_from_what_was_replaced(
@@ -36,15 +36,9 @@ def test_should_tell_what_waits_from_what_was_replaced(
     line = time_line(
         [{**summary, "outcome": outcome, "hold": waited}],
         None,
-        newer_ms=None,
-        next_before=None,
-        page_before=None,
-        limit=20,
-        limits=(5, 80),
-        pair=(None, None),
     )
 
-    assert [(each.outcome, each.shape) for each in line.rows] == [words]
+    assert [(each["follows"], each["shape"]) for each in line.rows] == [words]
 
 
 @pytest.mark.parametrize(
@@ -79,13 +73,7 @@ def test_should_draw_the_time_in_which_tasks_of_a_dead_instance_had_no_owner(
     line = time_line(
         [{**summary, "generation_id": 7, "now_ms": 60_000}, {**summary, "generation_id": 6, "now_ms": 0}],
         story,
-        newer_ms=None,
-        next_before=None,
-        page_before=None,
-        limit=20,
-        limits=(5, 80),
-        pair=(None, None),
     )
 
-    assert [gap.words for gap in line.gaps] == gaps
-    assert all(gap.width >= 2 and gap.x + gap.width <= line.rows[0].x + 2 for gap in line.gaps)
+    assert [gap.text for gap in line.gaps] == gaps
+    assert all(gap.width >= 2 and gap.x + gap.width <= line.rows[0]["x"] + 2 for gap in line.gaps)

@@ -12,8 +12,7 @@ import pytest
 
 from assignor.access.principals import Right
 from assignor.snapshot import Member
-from coordinator_api.web.views.time_line import hold_in_words
-from coordinator_api.web.views.words import count
+from coordinator_api.views.words import count, hold_text
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported
@@ -76,7 +75,7 @@ async def test_should_say_how_long_a_rebalance_took_and_why_in_words(service: Te
 @pytest.mark.parametrize(
     ("ended", "by", "words"),
     [
-        ("approved", "ada", "Held, then approved by ada, because: it is night. It waited 5\u00a0s."),
+        ("approved", "ada", "Held, then approved by ada, because: it is night. It waited 5.0 s."),
         ("discarded", None, "Held, then discarded by somebody: every task stayed where it was, because: it is night."),
         ("time-limit", None, "Held, then carried out when its time limit had passed"),
         ("hold-ended", "ada", "Held, then carried out when ada ended the hold"),
@@ -88,10 +87,10 @@ def test_should_say_how_the_wait_for_an_approval_ended(ended: str | None, by: st
     since_ms = 1_795_420_800_000
     at_ms = None if ended is None else since_ms + 5_000
 
-    told = hold_in_words({"since_ms": since_ms, "ended": ended, "by": by, "at_ms": at_ms, "reason": "it is night"})
+    told = hold_text({"since_ms": since_ms, "ended": ended, "by": by, "at_ms": at_ms, "reason": "it is night"})
 
     assert told.startswith(words)
-    assert hold_in_words(None) == ""
+    assert hold_text(None) == ""
 
 
 async def test_should_show_the_moves_that_the_command_names(service: Tenants, tmp_path: Path) -> None:

@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from coordinator_api.web.views import words
-from coordinator_api.web.views.group_header import PulledLever, pulled_levers
-from coordinator_api.web.views.group_list import (
-    NOTHING_KNOWN,
-    GroupBeyondReading,
-    GroupListView,
-    GroupSummary,
-    ListedGroup,
-)
-from coordinator_api.web.views.group_list import group_list as listed_groups
-from coordinator_api.web.views.problems import ProblemView
-from coordinator_api.web.views.states import Badge, state_badge
+from coordinator_api.http.models.groups import UnreadableGroupLine
+from coordinator_api.views import words
+from coordinator_api.views.levers import SetLever, set_levers
+from coordinator_api.views.words import Badge, state_badge
+from coordinator_api.web.group_summaries import GroupSummary, SummarizedLine, SummarizedList
+from coordinator_api.web.groups_page import GroupsShown, chosen
 
 
 def entry(group_id: str, **changes: object) -> dict[str, Any]:
@@ -36,12 +30,17 @@ def entry(group_id: str, **changes: object) -> dict[str, Any]:
     }
 
 
-def row(group_id: str, lag: int | None = None, running: int | None = None, **changes: object) -> ListedGroup:
-    known = GroupSummary(running, None if running is None else 8, lag, 0, None)
-    return ListedGroup.of(entry(group_id, **changes), known)
+def row(group_id: str, lag: int | None = None, **changes: object) -> SummarizedLine:
+    return SummarizedLine(**entry(group_id, **changes), lag=lag)
 
 
-def shown(found: GroupListView) -> list[str]:
+def listed_groups(
+    rows: list[SummarizedLine], unreadable: list[UnreadableGroupLine], query: str, sort: str = "", order: str = ""
+) -> GroupsShown:
+    return chosen(SummarizedList(groups=rows, unreadable=unreadable), query, sort, order)
+
+
+def shown(found: GroupsShown) -> list[str]:
     return [each.group_id for each in found.rows]
 
 
@@ -81,7 +80,7 @@ def test_should_sum_up_a_group() -> None:
 
     found = GroupSummary.of({"members": members, "tasks": copies, "advice": "Do something."})
 
-    assert found == GroupSummary(tasks_running=2, tasks=5, lag=1_000, lag_of=3, advice="Do something."), (
+    assert found == GroupSummary(tasks_running=2, tasks=5, lag=1_000, advice="Do something."), (
         "0_1 is being restored, 0_2 has not been fetched, and 0_3 has no owner"
     )
 
@@ -135,20 +134,20 @@ def test_should_find_words_in_name_state_and_notes(query: str, expected: list[st
 
 
 def test_should_find_groups_that_cannot_be_read() -> None:
-    found = listed_groups([row("a")], [GroupBeyondReading("b", "record 3 is no JSON")], "unreadable")
+    found = listed_groups([row("a")], [UnreadableGroupLine(group_id="b", reason="record 3 is no JSON")], "unreadable")
 
     assert (shown(found), [each.group_id for each in found.unreadable], found.total) == ([], ["b"], 2)
 
 
 def test_should_say_what_to_do_about_a_group() -> None:
-    failed = ListedGroup.of(entry("a", error="TaskAssignmentException: no", notices=2), NOTHING_KNOWN)
-    advised = ListedGroup.of(entry("a", error="X: no"), GroupSummary(0, 1, None, 0, "Create the topic."))
+    failed = row("a", error="TaskAssignmentException: no", notices=2)
+    advised = row("a", error="X: no", advice="Create the topic.")
 
-    assert failed.notes == (
+    assert failed.notes == [
         "The last rebalance failed: TaskAssignmentException: no.",
         "Its instances have 2 things to tell.",
-    )
-    assert advised.notes == ("Create the topic.",)
+    ]
+    assert advised.notes == ["Create the topic."]
 
 
 @pytest.mark.parametrize("state, condition, draining, badge", [
@@ -165,26 +164,24 @@ def test_should_show_a_state_as_a_word_and_a_shape(
     assert state_badge(state, condition, draining=draining) == badge
 
 
-def test_should_name_each_lever_that_is_pulled() -> None:
-    said = {"by": "olga", "at_ms": 5, "reason": "an upgrade"}
+def test_should_name_each_lever_that_is_on() -> None:
+    who = {"by": "olga", "at_ms": 5, "reason": "an upgrade"}
     levers = {
-        "hold": {"time_limit_ms": 600_000, **said},
+        "hold": {"time_limit_ms": 600_000, **who},
         "rejoin_grace": None,
         "promotion": None,
-        "pause": said,
-        "drained": [{"process_id": "p", "member_id": None, **said}, {"process_id": "p", "member_id": "m", **said}],
+        "pause": who,
+        "drained": [{"process_id": "p", "member_id": None, **who}, {"process_id": "p", "member_id": "m", **who}],
     }
 
-    assert pulled_levers(levers) == (
-        PulledLever("A rebalance that moves tasks waits for approval", "olga", 5, "an upgrade"),
-        PulledLever("Members process no records", "olga", 5, "an upgrade"),
-        PulledLever("Instance p is drained", "olga", 5, "an upgrade"),
-        PulledLever("Member m is drained", "olga", 5, "an upgrade"),
-    )
+    assert set_levers(levers, {"p": "node-1"}) == [
+        SetLever("hold", "rebalances that move tasks wait 10 min 0 s for approval", "olga", 5, "an upgrade"),
+        SetLever("pause", "members process no records", "olga", 5, "an upgrade"),
+        SetLever("drained", "instance node-1 is to have no tasks", "olga", 5, "an upgrade"),
+        SetLever("drained", "member m is to have no tasks", "olga", 5, "an upgrade"),
+    ]
 
 
 def test_should_make_a_sentence_of_a_problem() -> None:
-    view = ProblemView.of("GROUP_ID_NOT_FOUND", 404, "No such group", "there is no group x")
-
-    assert view.detail == "There is no group x."
-    assert view.what_to_do
+    assert words.sentence("there is no group x") == "There is no group x."
+    assert words.sentence("num.standby.replicas must be a number") == "num.standby.replicas must be a number."

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assignor.access.principals import Right
-from coordinator_api.web.views.words import count
+from coordinator_api.views.words import count
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.web.test_groups_page import browser_of, declared

@@ -12,7 +12,9 @@ from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
 from coordinator_api.http.models.levers import LONGEST_HOLD_MS, SHORTEST_HOLD_MS
-from coordinator_api.web.views.levers import target_of
+
+INSTANCE, MEMBER = "instance", "member"
+"""What a form names before the id of who is drained, with a colon between."""
 
 _MINUTE_MS, _SECOND_MS = 60_000, 1_000
 _LONGEST_GRACE_MS = 3_600_000
@@ -26,7 +28,7 @@ class LeverForm(NamedTuple):
     reason: str | None
 
 
-class LeverCall(NamedTuple):
+class Lever(NamedTuple):
     """`done`: what has happened when the group has accepted it."""
 
     event: Callable[[LeverForm], events.Event]
@@ -50,10 +52,11 @@ def _generation(form: LeverForm) -> int | None:
 
 
 def _target(form: LeverForm) -> tuple[str | None, str | None]:
-    target = target_of(form.fields.get("target", ""))
-    if target is None:
+    """The process id, or the member id."""
+    kind, _, one = form.fields.get("target", "").partition(":")
+    if not one or kind not in (INSTANCE, MEMBER):
         raise InputError("choose the instance or the member that is to be drained", "target")
-    return target
+    return (one, None) if kind == INSTANCE else (None, one)
 
 
 def _hold(form: LeverForm) -> events.Event:
@@ -78,39 +81,39 @@ def _stop_all(form: LeverForm) -> events.Event:
     return events.Drain()
 
 
-CALLS: Mapping[str, LeverCall] = {
-    "approve": LeverCall(
+LEVERS: Mapping[str, Lever] = {
+    "approve": Lever(
         lambda form: events.ApproveRebalance(_generation(form), form.by, form.reason), "The rebalance is carried out."
     ),
-    "discard": LeverCall(_discard, "The rebalance is discarded. Every task stays where it is."),
-    "hold": LeverCall(_hold, "Rebalances that move tasks now wait for approval."),
-    "hold-off": LeverCall(lambda form: events.EndHold(form.by, form.reason), "Rebalances do not wait any more."),
-    "drain": LeverCall(
+    "discard": Lever(_discard, "The rebalance is discarded. Every task stays where it is."),
+    "hold": Lever(_hold, "Rebalances that move tasks now wait for approval."),
+    "hold-off": Lever(lambda form: events.EndHold(form.by, form.reason), "Rebalances do not wait any more."),
+    "drain": Lever(
         lambda form: events.DrainInstance(*_target(form), form.by, form.reason),
         "The drain has begun. The table says when it is safe to stop.",
     ),
-    "drain-end": LeverCall(
+    "drain-end": Lever(
         lambda form: events.EndInstanceDrain(*_target(form)), "The drain has ended: it may have tasks again."
     ),
-    "grace": LeverCall(_grace, "Tasks of members that leave now wait for them."),
-    "grace-off": LeverCall(
+    "grace": Lever(_grace, "Tasks of members that leave now wait for them."),
+    "grace-off": Lever(
         lambda form: events.SetRejoinGrace(None, form.by, form.reason), "Tasks wait for no member that leaves."
     ),
-    "promote": LeverCall(
+    "promote": Lever(
         lambda form: events.SetPromotion(True, form.by, form.reason),
         "The next rebalance comes as soon as warm-ups have caught up.",
     ),
-    "promote-off": LeverCall(
+    "promote-off": Lever(
         lambda form: events.SetPromotion(False, form.by, form.reason),
         "The next rebalance comes at the probing deadline.",
     ),
-    "pause": LeverCall(
+    "pause": Lever(
         lambda form: events.SetPause(True, form.by, form.reason),
         "The group is paused. Members hear of it with their next heartbeat.",
     ),
-    "resume": LeverCall(lambda form: events.SetPause(False, form.by, form.reason), "Members go on."),
-    "rebalance": LeverCall(lambda form: events.RequestRebalance(form.by, form.reason), "A rebalance has begun."),
-    "stop-all": LeverCall(_stop_all, "Every member is told to stop with its next heartbeat."),
+    "resume": Lever(lambda form: events.SetPause(False, form.by, form.reason), "Members go on."),
+    "rebalance": Lever(lambda form: events.RequestRebalance(form.by, form.reason), "A rebalance has begun."),
+    "stop-all": Lever(_stop_all, "Every member is told to stop with its next heartbeat."),
 }
 """By the name that a form sends as `lever`."""
 
@@ -120,6 +123,6 @@ LABELS: Mapping[str, str] = {
     "target": "Instance or member",
     "sure": "The box",
     "generation": "The rebalance that waits",
-    **{f"{lever}-reason": "Reason" for lever in CALLS},
+    **{f"{lever}-reason": "Reason" for lever in LEVERS},
 }
 """What the page calls a field, by its id."""

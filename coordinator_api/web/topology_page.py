@@ -1,71 +1,82 @@
-"""A group's topology as a picture: topics and subtopologies in columns, with what is known of their work.
+"""`/ui/groups/{group}/topology`: a group's subtopologies, topics and stores, as a picture and as tables.
 
 The coordinator knows no processors: a subtopology is one box with its stores.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fastapi import Request
+from starlette.responses import Response
+
+from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology, Subtopology
-from coordinator_api.web.views.words import count, plural
+from assignor.types import LATEST_OFFSET
+from coordinator_api.group.image import GroupImage
+from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.views.words import count, plural
+from coordinator_api.web.group_documents import GroupDocuments
+from coordinator_api.web.rendering import page
 
 if TYPE_CHECKING:
     import networkx as nx
 
+router = checked_router(include_in_schema=False)
+
 BOX_WIDTH, COLUMN_WIDTH, LINE, GAP, MARGIN = 250, 340, 22, 26, 12
 LONGEST_LABEL = 27
 _SWEEPS = 8
+_NO_WORK: Mapping[str, Any] = {"members": (), "tasks": (), "held_rebalance": None}
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRow:
+@router.get("/ui/groups/{group}/topology")
+async def topology(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+    """As the group's definition has it, with the work of now."""
+    documents: GroupDocuments = request.app.state.group_documents
+    document = await unless_hung_up(request, documents.now(group_id))
+    snapshot = (await coordinator.group(group_id).definition(document.image)).snapshot
+    partitions = _partitions(snapshot, document.image)
+    view = await asyncio.to_thread(topology_view, snapshot.topology, partitions, document.values)
+    return page(request, "topology", group_id=group_id, topology=view, digest=document.digest)
+
+
+def _partitions(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, int]:
+    """As the definition says; else, of a cluster that it only names, as the last rebalance found them."""
+    last = image.last_rebalance
+    found = {} if last is None else {name: number for name, number in last.basis.topics.items() if number}
+    internal = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
+    return {**found, **internal, **{name: topic.partitions for name, topic in snapshot.cluster.topics.items()}}
+
+
+class TopicRow(NamedTuple):
     """`kind`: input, repartition or output. `partitions`: None when they are not known."""
 
     name: str
     kind: str
     partitions: int | None
-    read_by: tuple[int, ...]
-    written_by: tuple[int, ...]
+    read_by: Sequence[int]
+    written_by: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRow:
-    """`changelog`: its topic; None for a store that is not logged."""
-
-    name: str
-    changelog: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SubtopologyRow:
-    """`lag`: records that its copies are behind, None when nothing is known. `running` of `tasks` active ones."""
+class SubtopologyRow(NamedTuple):
+    """`stores`: each with its changelog, None for one that is not logged. `work`: in words. `lag`: records that its
+    copies are behind, None when nothing is known.
+    """
 
     number: int
-    sources: tuple[str, ...]
-    sinks: tuple[str, ...]
-    stores: tuple[StoreRow, ...]
-    tasks: int
-    running: int
-    standbys: int
-    warm_ups: int
+    sources: Sequence[str]
+    sinks: Sequence[str]
+    stores: Sequence[tuple[str, str | None]]
+    work: str
     lag: int | None
 
-    @property
-    def work(self) -> str:
-        """In words."""
-        if not self.tasks:
-            return "no member has its tasks"
-        said = f"{count(self.running)} of {plural(self.tasks, 'task')} run"
-        if self.standbys:
-            said += f", {plural(self.standbys, 'standby')}"
-        return said + (f", {plural(self.warm_ups, 'warm-up')}" if self.warm_ups else "")
 
-
-@dataclass(frozen=True, slots=True)
-class NodeBox:
+class NodeBox(NamedTuple):
     """A shape of the picture, its corner in pixels. `lines`: shortened; `title`: everything."""
 
     kind: str
@@ -73,79 +84,72 @@ class NodeBox:
     y: float
     width: float
     height: float
-    lines: tuple[str, ...]
+    lines: Sequence[str]
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """`path`: of an SVG."""
 
     path: str
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyView:
+class TopologyView(NamedTuple):
     """`boxes`, `edges`: the picture, `width` times `height`; the rows say the same in words."""
 
-    topics: tuple[TopicRow, ...]
-    subtopologies: tuple[SubtopologyRow, ...]
-    boxes: tuple[NodeBox, ...]
-    edges: tuple[Edge, ...]
+    topics: Sequence[TopicRow]
+    subtopologies: Sequence[SubtopologyRow]
+    boxes: Sequence[NodeBox]
+    edges: Sequence[Edge]
     width: int
     height: int
 
 
 def topology_view(
-    topology: GroupTopology, partitions: Mapping[str, int], document: Mapping[str, Any] | None = None
+    topology: GroupTopology, partitions: Mapping[str, int], document: Mapping[str, Any] = _NO_WORK
 ) -> TopologyView:
     """`partitions`: of the topics that are known. `document`: the group, as `GET /v1/groups/{group}` answers it."""
-    work = _work(document)
-    rows = tuple(_row(each, work) for each in topology.subtopologies)
+    # members go on with what they have while a rebalance waits for approval
+    goes_on = document["held_rebalance"] is not None
+    fetched = {member["member_id"] for member in document["members"] if member["fetched"] or goes_on}
+    copies: dict[int, list[Mapping[str, Any]]] = {each.id: [] for each in topology.subtopologies}
+    for copy in document["tasks"]:
+        copies.setdefault(int(copy["task"].partition("_")[0]), []).append(copy)
+    rows = [_row(each, copies[each.id], fetched) for each in topology.subtopologies]
     topics = _topics(topology, partitions)
     boxes, edges, width, height = _picture(topics, rows)
     return TopologyView(topics, rows, boxes, edges, width, height)
 
 
-class _SubtopologyWork:
-    def __init__(self) -> None:
-        self.tasks: set[str] = set()
-        self.running = self.standbys = self.warm_ups = 0
-        self.lag: int | None = None
+def _row(of: Subtopology, copies: Sequence[Mapping[str, Any]], fetched: set[str]) -> SubtopologyRow:
+    lags = [copy["lag"] for copy in copies if copy["lag"] is not None]
+    known = [max(lag, 0) for lag in lags if lag >= 0 or lag == LATEST_OFFSET]
+    return SubtopologyRow(
+        of.id,
+        of.source_topics,
+        list(dict.fromkeys((*of.sink_topics, *of.repartition_sink_topics))),
+        [(each.name, each.changelog_topic or each.source_topic_as_changelog) for each in of.stores],
+        _work(copies, fetched),
+        sum(known) if known else None,
+    )
 
 
-def _work(document: Mapping[str, Any] | None) -> dict[str, _SubtopologyWork]:
-    found: dict[str, _SubtopologyWork] = {}
-    if document is None:
-        return found
-    goes_on = document.get("held_rebalance") is not None
-    fetched = {member["member_id"]: member["fetched"] or goes_on for member in document["members"]}
-    for copy in document["tasks"]:
-        of = found.setdefault(copy["task"].partition("_")[0], _SubtopologyWork())
-        of.tasks.add(copy["task"])
-        lag = copy["lag"]
-        match copy["role"]:
-            case "active":
-                of.running += lag in (None, -2) and fetched[copy["member_id"]]
-            case "standby":
-                of.standbys += 1
-            case _:
-                of.warm_ups += 1
-        if lag is not None and (lag >= 0 or lag == -2):
-            of.lag = (of.lag or 0) + max(lag, 0)
-    return found
+def _work(copies: Sequence[Mapping[str, Any]], fetched: set[str]) -> str:
+    if not copies:
+        return "no member has its tasks"
+    tasks = {copy["task"] for copy in copies}
+    active = [copy for copy in copies if copy["role"] == "active"]
+    running = sum(copy["lag"] in (None, LATEST_OFFSET) and copy["member_id"] in fetched for copy in active)
+    standbys = sum(copy["role"] == "standby" for copy in copies)
+    warm_ups = len(copies) - len(active) - standbys
+    parts = [f"{count(running)} of {plural(len(tasks), 'task')} run"]
+    parts += [plural(standbys, "standby")] if standbys else []
+    parts += [plural(warm_ups, "warm-up")] if warm_ups else []
+    return ", ".join(parts)
 
 
-def _row(of: Subtopology, work: Mapping[str, _SubtopologyWork]) -> SubtopologyRow:
-    done = work.get(str(of.id), _SubtopologyWork())
-    stores = tuple(StoreRow(each.name, each.changelog_topic or each.source_topic_as_changelog) for each in of.stores)
-    sinks = tuple(dict.fromkeys((*of.sink_topics, *of.repartition_sink_topics)))
-    numbers = (len(done.tasks), done.running, done.standbys, done.warm_ups)
-    return SubtopologyRow(of.id, tuple(of.source_topics), sinks, stores, *numbers, done.lag)
-
-
-def _topics(topology: GroupTopology, partitions: Mapping[str, int]) -> tuple[TopicRow, ...]:
+def _topics(topology: GroupTopology, partitions: Mapping[str, int]) -> list[TopicRow]:
     read: dict[str, list[int]] = {}
     written: dict[str, list[int]] = {}
     repartition: set[str] = set()
@@ -155,16 +159,16 @@ def _topics(topology: GroupTopology, partitions: Mapping[str, int]) -> tuple[Top
             read.setdefault(topic, []).append(each.id)
         for topic in dict.fromkeys((*each.sink_topics, *each.repartition_sink_topics)):
             written.setdefault(topic, []).append(each.id)
-    return tuple(
+    return [
         TopicRow(
             name,
             "repartition" if name in repartition else "input" if name in read else "output",
             partitions.get(name),
-            tuple(read.get(name, ())),
-            tuple(written.get(name, ())),
+            read.get(name, ()),
+            written.get(name, ()),
         )
         for name in dict.fromkeys((*read, *written))
-    )
+    ]
 
 
 _Node = tuple[str, str]
@@ -259,9 +263,9 @@ def _texts(
         return tuple(lines), f"{name}: {kind} topic{of}"
     row = rows[int(name)]
     lag = "lag not known" if row.lag is None else "caught up" if row.lag == 0 else f"{count(row.lag)} behind"
-    stores = [f"▤ {_short(store.name)}" for store in row.stores]
+    stores = [f"▤ {_short(store)}" for store, _ in row.stores]
     lines = [f"Subtopology {name}", row.work, *([lag] if row.stores else []), *stores]
-    return tuple(lines), "; ".join([f"Subtopology {name}", row.work, *(f"store {each.name}" for each in row.stores)])
+    return tuple(lines), "; ".join([f"Subtopology {name}", row.work, *(f"store {store}" for store, _ in row.stores)])
 
 
 def _called(node: _Node) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
@@ -16,18 +18,20 @@ from assignor.what_if import changes_document
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.call_rights import principal_of
-from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
+from coordinator_api.http.bodies import run_in_worker
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.group_document import LONGEST_LOOK_MS
 from coordinator_api.http.page_computations import group_now, what_if
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.views.forecasts import changes_shown
+from coordinator_api.web.group_documents import computing
 from coordinator_api.web.rendering import page
-from coordinator_api.web.views.what_if import WhatIf, what_if_view
-from coordinator_api.web.views.what_if_form import ASSIGNORS, WhatIfForm, what_if_form
+from coordinator_api.web.what_if_form import ASSIGNORS, FIELDS, WhatIfForm, what_if_form
 
 router = checked_router(include_in_schema=False)
 
 MODEL = ForecastModel()
+WIDTH, HEIGHT = 640, 180
 
 
 @router.get("/ui/groups/{group}/what-if")
@@ -35,37 +39,54 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
     """The form, and below it the answer when something is to be different."""
     coordinator.group(group_id)
     form = what_if_form(dict(request.query_params))
-    answer: WhatIf | None = None
+    answer: Mapping[str, Any] | None = None
     if form.asked:
         try:
             answer = await _answer(request, coordinator, group_id, form)
         except TooManyRequests:
             raise
         except AssignorFault as error:
-            where = getattr(error, "where", None)
-            form = form.refused(where, str(error))
-    wrong = form.changes is None
+            form = form.refused(getattr(error, "where", None), str(error))
     return page(
         request,
         "what_if",
-        status=400 if wrong else 200,
+        status=400 if form.changes is None else 200,
         group_id=group_id,
         form=form,
         answer=answer,
         model=MODEL,
+        fields=FIELDS,
         assignors=ASSIGNORS,
     )
 
 
-async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> WhatIf:
+async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
     """Raises InputError, DecodeError, TooManyRequests as `POST /v1/simulate` does."""
     assert form.changes is not None, "it is asked"
-    coordinator.overload.admit("computation")
-    with coordinator.computation(principal_of(request).group_prefix):
+    with computing(request, coordinator):
         source = await _source(coordinator, group_id, form.generation)
         asked, bounds = changes_document(form.changes), coordinator.document_bounds
-        made = await run_in_worker(request, coordinator, what_if, source, asked, bounds, MODEL)
-    return what_if_view(json.loads(made))
+        made = json.loads(await run_in_worker(request, coordinator, what_if, source, asked, bounds, MODEL))
+    return {**changes_shown(made), **_plot(made["forecast"]["rounds"])}
+
+
+def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """`rounds` of the forecast as bars over real time, each as high as its share of the highest, which is `most`."""
+    last_ms = max((each["at_ms"] for each in rounds), default=0) or 1
+    most = max((len(each[kind]) for each in rounds for kind in ("moved", "warming_up")), default=0)
+    scale = (HEIGHT - 50) / max(most, 1)
+    bars = [
+        {
+            **each,
+            "moved": len(each["moved"]),
+            "warming_up": len(each["warming_up"]),
+            "x": round(40 + (WIDTH - 80) * each["at_ms"] / last_ms, 1),
+            "moved_height": round(len(each["moved"]) * scale, 1),
+            "warming_height": round(len(each["warming_up"]) * scale, 1),
+        }
+        for each in rounds
+    ]
+    return {"rounds": bars, "most": most}
 
 
 async def _source(coordinator: Coordinator, group_id: str, generation: int | None) -> bytes | RecordedRebalance:
@@ -78,8 +99,8 @@ async def _source(coordinator: Coordinator, group_id: str, generation: int | Non
 
 
 async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
-    """What a rebalance at this moment would begin with: the definition, its cluster as it looks now, and each member as
-    if it rejoined.
+    """What a rebalance at this moment would begin with: the definition, its cluster as it is now, and each member as if
+    it rejoined.
     """
     runtime = coordinator.group(group_id)
     described, image = await runtime.describe()

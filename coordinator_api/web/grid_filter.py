@@ -1,13 +1,13 @@
-"""Which part of a group's grid is looked at: by subtopology, rack, client tag, role, and words."""
+"""Which part of a group's grid is shown: by subtopology, rack, client tag, role, and words."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from urllib.parse import urlencode
 
-from coordinator_api.web.views.group_grid import ROLES, Chip, GridRow, GridThread, GroupGrid
+from coordinator_api.views.words import has_words
+from coordinator_api.web.grid import ROLES, Chip, GridRow, GroupGrid
 
 _LONGEST = 249
 
@@ -75,23 +75,18 @@ def _is_at(row: GridRow, asked: GridFilter) -> bool:
 
 
 def _within(row: GridRow, asked: GridFilter) -> GridRow | None:
-    words = _folded(asked.q).split()
-    row_has = _has(words, row.name, row.process_id, row.rack or "", *row.tags)
+    row_has = has_words(asked.q, row.name, row.process_id, row.rack or "", *row.tags)
+    searches_alone = bool(asked.q) and not asked.subtopology and not asked.show
     threads = []
     for thread in row.threads:
-        thread_has = row_has or _has(words, thread.name, thread.member_id)
+        thread_has = row_has or has_words(asked.q, thread.name, thread.member_id)
         chips = tuple(
-            chip for chip in thread.chips if _is_shown(chip, asked) and (thread_has or _has(words, chip.task))
+            chip for chip in thread.chips if _is_shown(chip, asked) and (thread_has or has_words(asked.q, chip.task))
         )
-        threads.append(replace(thread, chips=chips))
-    is_searched_alone = row_has and asked.q and not asked.subtopology and not asked.show
-    kept = threads if is_searched_alone else [each for each in threads if each.chips or _searched(each, asked, words)]
-    return replace(row, threads=tuple(kept)) if kept else None
-
-
-def _searched(thread: GridThread, asked: GridFilter, words: list[str]) -> bool:
-    """A thread that was searched for by its own name stays without copies."""
-    return bool(words) and not asked.subtopology and not asked.show and _has(words, thread.name, thread.member_id)
+        # a thread that was searched for by its own name, or its instance's, stays without copies
+        if chips or (searches_alone and thread_has):
+            threads.append(replace(thread, chips=chips))
+    return replace(row, threads=tuple(threads)) if threads else None
 
 
 def _is_shown(chip: Chip, asked: GridFilter) -> bool:
@@ -100,12 +95,3 @@ def _is_shown(chip: Chip, asked: GridFilter) -> bool:
     if asked.show in ROLES:
         return chip.role == asked.show
     return asked.show != "behind" or chip.standing == "behind"
-
-
-def _has(words: list[str], *texts: str) -> bool:
-    text = _folded(" ".join(texts))
-    return all(word in text for word in words)
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()

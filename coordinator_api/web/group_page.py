@@ -11,13 +11,14 @@ from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.store.errors import StoreError
+from coordinator_api.views.levers import set_levers
 from coordinator_api.web.event_streams import digests_of, event_stream
+from coordinator_api.web.grid_filter import GridFilter, filtered, sections, tag_keys
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_grids import GroupGrids
-from coordinator_api.web.rendering import SECURITY_HEADERS, page
-from coordinator_api.web.views.grid_filter import GridFilter, filtered, sections, tag_keys
-from coordinator_api.web.views.group_facts import GroupFacts
-from coordinator_api.web.views.group_header import GroupHeader
+from coordinator_api.web.group_summaries import GroupSummary
+from coordinator_api.web.rendering import page
+from coordinator_api.web.static_files import SECURITY_HEADERS, file_response
 
 router = checked_router(include_in_schema=False)
 
@@ -27,15 +28,19 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
     """One group as it is now."""
     grids: GroupGrids = request.app.state.group_grids
     seen = await unless_hung_up(request, grids.now(group_id))
-    listed = await coordinator.repository.list_rebalances(group_id, None, 1)
+    newest = next(iter(await coordinator.repository.list_rebalances(group_id, None, 1)), None)
     document, asked = seen.document.values, GridFilter.of(request.query_params)
+    last = document["last_rebalance"]
+    is_recorded = last is not None and newest is not None and newest["generation_id"] == last["generation_id"]
     grid = await asyncio.to_thread(filtered, seen.grid, asked)
-    names = {row.process_id: row.name for row in seen.grid.rows}
     return page(
         request,
         "group",
-        group=GroupHeader.of(document, seen.document.tasks),
-        facts=GroupFacts.of(document, names, listed[0] if listed else None),
+        group=document,
+        summary=GroupSummary.of(document, seen.document.tasks),
+        levers=set_levers(document["levers"], seen.names),
+        names=seen.names,
+        last_ms=newest["now_ms"] if is_recorded and newest is not None else None,
         whole=seen.grid,
         grid=grid,
         asked=asked,
@@ -50,14 +55,7 @@ async def grid(request: Request, group_id: GroupId) -> Response:
     """The group's grid for the page's script: 304 while it is what the caller has."""
     grids: GroupGrids = request.app.state.group_grids
     packed = await unless_hung_up(request, grids.packed(group_id, GridFilter.of(request.query_params)))
-    headers = {**SECURITY_HEADERS, "Cache-Control": "no-cache, private", "ETag": packed.etag, "Vary": "Accept-Encoding"}
-    if packed.etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    content = packed.content
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        content = packed.packed
-        headers["Content-Encoding"] = "gzip"
-    return Response(content, headers=headers, media_type="application/json")
+    return file_response(request, packed, {**SECURITY_HEADERS, "Cache-Control": "no-cache, private"})
 
 
 @router.get("/ui/groups/{group}/events")
@@ -72,6 +70,6 @@ async def group_events(request: Request, group_id: GroupId, coordinator: TheCoor
         except TooManyRequests:
             return None
         except (CoordinatorFault, StoreError) as error:
-            return type(error).__name__  # the page is fetched again, and says what is wrong
+            return type(error).__name__  # the page is fetched again, and shows what is wrong
 
     return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))

@@ -12,14 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator_api.web.views.restoring import NOTHING_SEEN, RestoreRates
-from coordinator_api.web.views.words import count, duration, plural
+from coordinator_api.views.words import count, duration, plural
 
 LATEST_OFFSET, UNKNOWN_OFFSET_SUM = -2, -3
 """Lags as Kafka's leader has them: of an active that runs, and of a copy of which nothing is known."""
 
 MOST_PLAIN_COPIES = 400
 """A group with more copies is shown by its script alone."""
+
+SHORTEST_SPAN_MS = 900
+"""How fast a copy is restored is not known from lags that were read within less time."""
+
+LONGEST_LEFT_MS = 30 * 86_400_000
 
 ROLES = ("active", "standby", "warm-up")
 _LETTERS = {"active": "A", "standby": "S", "warm-up": "W"}
@@ -29,6 +33,33 @@ _DIGITS = 8
 _NO_PROCESS = "unknown"
 _THREAD = re.compile(r"-StreamThread-(\d+)(?:-consumer)?\Z")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLags:
+    """Records behind by task and member, of copies that were behind at a moment."""
+
+    at_ms: int
+    lags: Mapping[tuple[str, str], int]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], at_ms: int) -> SeenLags:
+        """`document`: a group as `GET /v1/groups/{group}` answers it."""
+        behind = {
+            (copy["task"], copy["member_id"]): copy["lag"] for copy in document["tasks"] if (copy["lag"] or 0) > 0
+        }
+        return cls(at_ms, behind)
+
+    def left_ms(self, now_ms: int, copy: Mapping[str, Any], acceptable: int) -> int | None:
+        """Until the lag is acceptable; None when that is not known, or comes no nearer. `copy`: as it is now."""
+        before, now, span_ms = self.lags.get((copy["task"], copy["member_id"])), copy["lag"], now_ms - self.at_ms
+        if before is None or now is None or now <= acceptable or now >= before or span_ms < SHORTEST_SPAN_MS:
+            return None
+        left_ms = (int(now) - acceptable) * span_ms // (before - int(now))
+        return left_ms if left_ms <= LONGEST_LEFT_MS else None
+
+
+NOTHING_SEEN = SeenLags(0, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +179,9 @@ class GroupGrid:
         return any(row.away_until_ms is not None for row in self.rows)
 
 
-def group_grid(document: Mapping[str, Any], rates: RestoreRates = NOTHING_SEEN) -> GroupGrid:
-    """`document`: a group as `GET /v1/groups/{group}` answers it. `rates`: of looks at it, the last of them this one.
-    Takes time in proportion to its tasks.
+def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now_ms: int = 0) -> GroupGrid:
+    """`document`: a group as `GET /v1/groups/{group}` answers it. `before`: its lags of earlier, and `now_ms`: when the
+    document was made, by the same clock. Takes time in proportion to its tasks.
     """
     acceptable = _acceptable_lag(document["configs"])
     chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
@@ -158,7 +189,7 @@ def group_grid(document: Mapping[str, Any], rates: RestoreRates = NOTHING_SEEN) 
     goes_on = document["held_rebalance"] is not None
     for copy in document["tasks"]:
         member = members[copy["member_id"]]
-        left_ms = rates.left_ms(copy["task"], copy["member_id"], copy["lag"], acceptable)
+        left_ms = before.left_ms(now_ms, copy, acceptable)
         chips[copy["member_id"]].append(_chip(copy, acceptable, left_ms, member, goes_on))
     rows = tuple(_row(process_id, each, chips, goes_on) for process_id, each in _instances(document["members"]))
     rows = tuple(sorted(rows, key=lambda row: (_natural(row.name), row.process_id)))

@@ -1,4 +1,4 @@
-"""`/ui/groups/{group}/tasks/{task}`: one task's story over the recorded rebalances."""
+"""`/ui/groups/{group}/tasks/{task}`: one task over the recorded rebalances."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from starlette.responses import Response
 
 from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX, TaskId
-from coordinator_api.errors import CoordinatorFault
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.call_rights import principal_of
-from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
-from coordinator_api.http.problems import Problem
+from coordinator_api.http.bodies import run_in_worker
+from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.problems import Problem, from_input_error
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.http.task_stories import task_story
-from coordinator_api.web.event_streams import digests_of, event_stream
-from coordinator_api.web.rebalance_digests import rebalances_digest
+from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
+from coordinator_api.web.group_documents import computing
 from coordinator_api.web.rendering import page
-from coordinator_api.web.views.task_story import TaskStoryView
 
 router = checked_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144
-"""Of all that a page tells of: a large group is told of one rebalance at a time, because each is run again."""
+"""Of all recordings of a page: of a large group it shows one rebalance at a time, because each is run again."""
 
 
 @router.get("/ui/groups/{group}/tasks/{task}")
@@ -40,35 +38,28 @@ async def task(
     """Its last recorded rebalances. `before`: those below this generation."""
     chosen = _parsed(task)
     coordinator.group(group_id)
-    coordinator.overload.admit("computation")
     digest = rebalances_digest(coordinator.group(group_id).image)
     stored, has_more = await _stored(coordinator, group_id, before)
     if not stored:
-        return page(request, "task", group_id=group_id, task=str(chosen), story=None, digest=digest)
-    with coordinator.computation(principal_of(request).group_prefix):
-        classes = coordinator.allowed_assignors.class_paths
-        told = await run_in_worker(
-            request, coordinator, task_story, tuple(raw for _, raw in stored), has_more, chosen, classes
-        )
-    if told is None:
+        return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
+    try:
+        with computing(request, coordinator):
+            classes = coordinator.allowed_assignors.class_paths
+            recordings = tuple(raw for _, raw in stored)
+            made = await run_in_worker(request, coordinator, task_story, recordings, has_more, chosen, classes)
+    except InputError as error:
+        raise from_input_error(error) from None
+    if made is None:
         raise Problem("RESOURCE_NOT_FOUND", f"no recorded rebalance of the last {len(stored)} has a task {chosen}")
-    view = TaskStoryView.of(json.loads(told), stored[1][0] if has_more else None)
-    return page(request, "task", group_id=group_id, task=str(chosen), story=view, digest=digest)
+    history, older = json.loads(made), stored[1][0] if has_more else None
+    return page(request, "task", group_id=group_id, task=str(chosen), history=history, older=older, digest=digest)
 
 
 @router.get("/ui/groups/{group}/tasks/{task}/events")
 async def task_events(request: Request, group_id: GroupId, task: str, coordinator: TheCoordinator) -> Response:
     """An event stream: `changed` when another rebalance has ended, or waits for approval."""
     _parsed(task)
-    coordinator.group(group_id)
-
-    async def digest() -> str | None:
-        try:
-            return rebalances_digest(coordinator.group(group_id).image)
-        except CoordinatorFault as error:
-            return type(error).__name__  # the page is fetched again, and says what is wrong
-
-    return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))
+    return rebalance_stream(request, coordinator, group_id)
 
 
 async def _stored(coordinator: Coordinator, group_id: str, before: int | None) -> tuple[list[tuple[int, bytes]], bool]:

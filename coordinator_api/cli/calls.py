@@ -1,0 +1,110 @@
+"""The options of commands that call a running coordinator, how they call it, and tables of what it answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from assignor.commands.output import Format, FormatOption, show
+from assignor.commands.tables import Column, View, table_text
+from assignor.coordinator_calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS, group_path
+from assignor.errors import InputError
+
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+_UNIT_MS = {"h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m(?!s))?(?:(\d{1,6})s)?(?:(\d{1,9})ms)?")
+
+
+def _text(given: str | None) -> str | None:
+    """Raises InputError for an argument that is not in the terminal's encoding."""
+    try:
+        (given or "").encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError("is not UTF-8", "--reason") from None
+    return given
+
+
+ReasonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reason",
+        metavar="TEXT",
+        callback=_text,
+        help="Why, for the coordinator's audit log: one line of up to 200 characters.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorCalls:
+    """Where the coordinator is, and the token that it asks for."""
+
+    coordinator: Annotated[
+        str,
+        typer.Option(
+            "--coordinator", metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}."
+        ),
+    ] = DEFAULT_URL
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="File with the coordinator's bearer token. Default: ASSIGNOR_AUTH_TOKEN.",
+        ),
+    ] = None
+
+    def call(
+        self, method: str, path: str, *, body: Mapping[str, object] | None = None, **parameters: str | int | None
+    ) -> Any:
+        """The answer's JSON. `body`: sent as JSON.
+
+        Raises CallFailed, and InputError for an address or token file that cannot be used.
+        """
+        from coordinator_api.cli.client import call  # loads httpx, which the other commands do not need
+
+        return call(method, self.coordinator, path, self.token_file, parameters, body)
+
+    def get(self, path: str, **parameters: str | int | None) -> Any:
+        return self.call("GET", path, body=None, **parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCommand(CoordinatorCalls):
+    """A command that changes something about one group."""
+
+    group: GroupArgument
+    reason: ReasonOption = None
+    format: FormatOption = Format.TEXT
+
+    def send(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, **parameters: str | int | None
+    ) -> Any:
+        """`path`: below the group's own. The reason goes along. Raises as `call` does."""
+        return self.call(method, f"{group_path(self.group)}{path}", body=body, reason=self.reason, **parameters)
+
+    def show(self, document: Mapping[str, object], sentence: str) -> None:
+        """Print what was done. Both forms name the group."""
+        show({"group_id": self.group, **document}, f"{self.group}: {sentence}", self.format)
+
+
+def duration_ms(text: str, option: str) -> int:
+    """A duration such as 500ms, 60s, 10m, 1h or 1h30m. Raises InputError, with the option's name, for anything else."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not text:
+        raise InputError(f"must be a duration such as 60s, 10m or 1h30m, not {text!r}", option)
+    return sum(int(count) * unit_ms for count, unit_ms in zip(match.groups(), _UNIT_MS.values(), strict=True) if count)
+
+
+Cell = tuple[Column, Callable[[Any, View], object]]
+"""A column, and its text for one entry of a document."""
+
+
+def document_table(nothing: str, cells: Sequence[Cell], entries: Iterable[Any], view: View) -> str:
+    """As `table_text`, with a row for each entry of a document."""
+    rows = ([text_of(entry, view) for _, text_of in cells] for entry in entries)
+    return table_text(nothing, [column for column, _ in cells], rows, view)

@@ -1,0 +1,56 @@
+"""The levers of a group, who is drained, and the rebalance that waits for approval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from assignor.story.words import duration
+
+TASKS_NAMED = 20
+
+
+class SetLever(NamedTuple):
+    """A lever that is on. `effect`: a sentence without a full stop. `by`, `reason`: None when they are not known."""
+
+    name: str
+    effect: str
+    by: str | None
+    at_ms: int
+    reason: str | None
+
+
+_EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "hold": lambda lever: f"rebalances that move tasks wait {duration(lever['time_limit_ms'])} for approval",
+    "rejoin_grace": lambda lever: f"tasks of members that leave wait {duration(lever['grace_ms'])} for them",
+    "promotion": lambda lever: "a rebalance comes as soon as warm-ups have caught up",
+    "pause": lambda lever: "members process no records",
+}
+
+
+def set_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[SetLever]:
+    """`levers`: of a group's document. `names`: of instances, by process id."""
+    found = [
+        SetLever(name, effect(lever), lever["by"], lever["at_ms"], lever["reason"])
+        for name, effect in _EFFECTS.items()
+        if (lever := levers[name]) is not None
+    ]
+    for each in levers["drained"]:
+        process, member = each["process_id"], each["member_id"]
+        target = f"member {member}" if member else f"instance {(names or {}).get(process, process)}"
+        found.append(SetLever("drained", f"{target} is to have no tasks", each["by"], each["at_ms"], each["reason"]))
+    return found
+
+
+def missing_of_drain(drain: Mapping[str, Any]) -> list[str]:
+    """A line for each thing that a drain still waits for; empty when it is safe to stop."""
+    return [f"{each['task']}: {each['why']}" if each["task"] else str(each["why"]) for each in drain["missing"]]
+
+
+def moves_of_held(held: Mapping[str, Any]) -> str:
+    """`2 tasks would move: 0_0, 0_3`. `held`: of a group's document."""
+    tasks = held["tasks_to_move"]
+    if not tasks:
+        return "no task would move"
+    more = f" and {len(tasks) - TASKS_NAMED:,} more" if len(tasks) > TASKS_NAMED else ""
+    return f"{len(tasks):,} {'task' if len(tasks) == 1 else 'tasks'} would move: {', '.join(tasks[:TASKS_NAMED])}{more}"

@@ -1,0 +1,122 @@
+"""`/ui/groups`: the list of groups, and `/ui/events`, which says when it has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import Request
+from starlette.responses import Response
+
+from coordinator_api.http.call_rights import checked_router, principal_of
+from coordinator_api.http.models.groups import UnreadableGroupLine
+from coordinator_api.http.other_coordinators import ListsElsewhere, groups_elsewhere
+from coordinator_api.http.routes.surface import TheCoordinator, answer
+from coordinator_api.views.words import has_words, state_badge
+from coordinator_api.web.event_streams import event_stream
+from coordinator_api.web.group_summaries import GroupSummaries, SummarizedLine, SummarizedList, digest_of
+from coordinator_api.web.rendering import page, see_other, wants_live_part
+from coordinator_api.web.sessions import HOME
+from coordinator_api.web.static_files import SECURITY_HEADERS
+
+router = checked_router(include_in_schema=False)
+
+MOST_OF_A_QUERY = 249
+
+_COLUMNS: Mapping[str, Callable[[SummarizedLine], str | int | None]] = {
+    "group": lambda line: line.group_id,
+    "state": lambda line: line.state,
+    "members": lambda line: line.members,
+    "tasks": lambda line: line.tasks_running,
+    "lag": lambda line: line.lag,
+    "probing": lambda line: line.probing_rebalance_at_ms,
+    "note": lambda line: next(iter(line.notes), None),
+}
+"""What each column is sorted by; None stands last in either order."""
+
+
+@router.get("/ui")
+async def home(request: Request) -> Response:
+    """To the list of groups."""
+    return see_other(request, HOME)
+
+
+@router.get("/ui/groups")
+async def groups(
+    request: Request, coordinator: TheCoordinator, q: str = "", sort: str = "", order: str = ""
+) -> Response:
+    """Every group that the caller may see. `q`: words to search for. `sort`: a column. `order`: `desc` or none."""
+    summaries: GroupSummaries = request.app.state.group_summaries
+    elsewhere = asyncio.ensure_future(_elsewhere(request))
+    if not wants_live_part(request):
+        await summaries.known()
+    listed = summaries.listed(principal_of(request).sees, await elsewhere)
+    return page(request, "groups", list=chosen(listed, q, sort, order), digest=digest_of(listed))
+
+
+@router.get("/ui/groups.json")
+async def groups_for_others(request: Request, coordinator: TheCoordinator) -> Response:
+    """For the pages of other coordinators: the groups that this one owns, as far as the caller may see them."""
+    summaries: GroupSummaries = request.app.state.group_summaries
+    await summaries.known()
+    listed = answer(summaries.listed(principal_of(request).sees))
+    listed.headers.update({**SECURITY_HEADERS, "Cache-Control": "no-store"})
+    return listed
+
+
+@router.get("/ui/events")
+async def group_list_events(request: Request, coordinator: TheCoordinator) -> Response:
+    """An event stream: `changed` when the list has changed."""
+    summaries: GroupSummaries = request.app.state.group_summaries
+    return event_stream(request, lambda: summaries.digests(principal_of(request).sees, lambda: _elsewhere(request)))
+
+
+async def _elsewhere(request: Request) -> ListsElsewhere:
+    return await groups_elsewhere(request, "/ui/groups.json", SummarizedList)
+
+
+class GroupsShown(NamedTuple):
+    """`total`: groups that the caller may see, whether or not they were searched for. `sort`: a key of the columns."""
+
+    rows: list[SummarizedLine]
+    unreadable: list[UnreadableGroupLine]
+    total: int
+    query: str
+    sort: str
+    descending: bool
+
+    def address(self, column: str) -> str:
+        """Sorts by the column, or turns the order."""
+        turned = column == self.sort and not self.descending
+        asked = {"q": self.query, "sort": column, "order": "desc" if turned else ""}
+        return "?" + urlencode({name: value for name, value in asked.items() if value})
+
+
+def chosen(listed: SummarizedList, query: str = "", sort: str = "", order: str = "") -> GroupsShown:
+    """`query`: words that the name, the state or the notes of a group have, all of them. `sort`: a column's key. What
+    is no such value counts as not given.
+    """
+    query = query[:MOST_OF_A_QUERY].strip()
+    sort = sort if sort in _COLUMNS else "group"
+    descending = order == "desc"
+    found: list[tuple[str | int, SummarizedLine]] = []
+    unknown: list[SummarizedLine] = []
+    for line in sorted(listed.groups, key=lambda each: each.group_id):
+        badge = state_badge(line.state, line.condition, line.draining)
+        if has_words(query, line.group_id, badge.word, badge.more, *line.notes):
+            value = _COLUMNS[sort](line)
+            if value is None:
+                unknown.append(line)
+            else:
+                found.append((value, line))
+    found.sort(key=lambda each: each[0], reverse=descending)
+    return GroupsShown(
+        [*(line for _, line in found), *unknown],
+        [each for each in listed.unreadable if has_words(query, each.group_id, each.reason, "unreadable")],
+        len(listed.groups) + len(listed.unreadable),
+        query,
+        sort,
+        descending,
+    )

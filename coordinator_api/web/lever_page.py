@@ -1,0 +1,182 @@
+"""`/ui/groups/{group}/levers`: what an operator may set or start, as forms. A POST does what the call below /v1 does.
+
+A form that is refused comes back with what is wrong and with what was typed. One that was accepted leads to the page
+again, so that a reload sends nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from fastapi import Depends, Request
+from starlette.responses import Response
+
+from assignor.errors import InputError
+from coordinator_api.errors import TooManyRequests
+from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.audited_calls import note_effect, note_lever, note_reason
+from coordinator_api.http.bodies import run_in_worker
+from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.held_computations import look_at_held
+from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, caller
+from coordinator_api.views.forecasts import changes_shown
+from coordinator_api.views.levers import set_levers
+from coordinator_api.views.words import plural
+from coordinator_api.web.group_documents import computing
+from coordinator_api.web.group_grids import GroupGrids
+from coordinator_api.web.group_summaries import GroupSummary
+from coordinator_api.web.lever_forms import INSTANCE, LABELS, LEVERS, MEMBER, LeverForm
+from coordinator_api.web.rendering import page, see_other
+from coordinator_api.web.sessions import checked_form
+
+router = checked_router(include_in_schema=False)
+
+Form = Annotated[Mapping[str, str], Depends(checked_form)]
+_MOST_KEPT = 16
+
+
+@router.get("/ui/groups/{group}/levers")
+async def levers(request: Request, group_id: GroupId) -> Response:
+    """The levers as they are, and forms for those who may set them."""
+    done = LEVERS.get(request.query_params.get("done", ""))
+    return await _shown(request, group_id, done=None if done is None else done.done)
+
+
+@router.post("/ui/groups/{group}/levers")
+async def apply(request: Request, group_id: GroupId, coordinator: TheCoordinator, form: Form) -> Response:
+    """Do what the form asks for."""
+    name = form.get("lever", "")
+    lever = LEVERS.get(name)
+    if lever is None:
+        raise Problem("INVALID_REQUEST", "the form names no lever of this page")
+    note_effect(request, lever=name)
+    typed = {f"{name}-{field}" if field == "reason" else field: value for field, value in form.items()}
+    runtime = coordinator.group(group_id)
+    try:
+        try:
+            reason = note_reason(request, form.get("reason", "").strip())
+        except Problem as problem:
+            raise InputError(problem.detail.partition(": ")[2], f"{name}-reason") from None
+        event = lever.event(LeverForm(form, caller(request), reason))
+    except InputError as error:
+        request.scope["state"][PROBLEM_CODE] = "INVALID_REQUEST"
+        why = str(error).removeprefix(f"{error.where}: ")
+        return await _shown(request, group_id, status=422, typed=typed, wrong_field=error.where, wrong=why)
+    note_lever(request, event)
+    answer = await runtime.handle(event)
+    if isinstance(answer, Rejected):
+        request.scope["state"][PROBLEM_CODE] = answer.code.value
+        return await _shown(request, group_id, status=TITLES[answer.code.value][0], typed=typed, wrong=answer.detail)
+    if isinstance(answer, AssignmentStored | ComputedAgain):
+        note_effect(request, generation_id=answer.generation_id)
+    return see_other(request, f"/ui/groups/{quote(group_id, safe='')}/levers?{urlencode({'done': name})}")
+
+
+async def _shown(
+    request: Request,
+    group_id: str,
+    *,
+    status: int = 200,
+    done: str | None = None,
+    typed: Mapping[str, str] | None = None,
+    wrong_field: str | None = None,
+    wrong: str | None = None,
+) -> Response:
+    grids: GroupGrids = request.app.state.group_grids
+    changes: HeldChanges = request.app.state.held_changes
+    seen = await unless_hung_up(request, grids.now(group_id))
+    document = seen.document.values
+    return page(
+        request,
+        "levers",
+        status=status,
+        group=document,
+        summary=GroupSummary.of(document, seen.document.tasks),
+        levers=(),  # they have cards of their own
+        on={lever.name: lever for lever in set_levers(document["levers"])},
+        names=seen.names,
+        member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
+        drainable=drainable(document, seen.names),
+        changes=await changes.of(request, group_id, document["held_rebalance"], seen.names),
+        digest=seen.document.digest,
+        done=done,
+        typed=typed or {},
+        wrong_field=wrong_field,
+        labels=LABELS,
+        wrong=wrong,
+    )
+
+
+class HeldChanges:
+    """What rebalances that wait for approval would change, computed once for each. On the event loop of one service."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._kept: dict[tuple[str, int, int], Mapping[str, Any]] = {}
+
+    async def of(
+        self, request: Request, group_id: str, held: Mapping[str, Any] | None, names: Mapping[str, str]
+    ) -> Mapping[str, Any] | None:
+        """`held`: of the group's document. None when nothing waits, and when it cannot be computed now."""
+        if held is None:
+            return None
+        key = group_id, held["generation_id"], held["since_ms"]
+        if key not in self._kept:
+            computed = await self._compute(request, group_id, held["generation_id"])
+            if computed is None:
+                return None
+            while len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = computed
+        changes = self._kept[key]
+        if changes["difference"] is None or changes["forecast"] is None:
+            return None
+        return changes_shown({**changes, "names": names})
+
+    async def _compute(self, request: Request, group_id: str, generation: int) -> Mapping[str, Any] | None:
+        coordinator = self._coordinator
+        stored = await coordinator.recordings.stored(group_id, generation)
+        if stored is None:
+            return None
+        try:
+            with computing(request, coordinator):
+                return await run_in_worker(request, coordinator, look_at_held, stored, coordinator.document_bounds)
+        except (InputError, TooManyRequests):
+            return None
+
+
+class DrainChoice(NamedTuple):
+    """`target`: as a form names it."""
+
+    target: str
+    text: str
+
+
+def drainable(
+    document: Mapping[str, Any], names: Mapping[str, str]
+) -> Sequence[tuple[DrainChoice, Sequence[DrainChoice]]]:
+    """Instances, each with its members, without those that are drained already."""
+    taken = {each["member_id"] or each["process_id"] for each in document["levers"]["drained"]}
+    instances: dict[str, list[Mapping[str, Any]]] = {}
+    for each in document["members"]:
+        if each["process_id"] is not None and each["process_id"] not in taken:
+            instances.setdefault(each["process_id"], []).append(each)
+    choices = []
+    for process, members in instances.items():
+        active = plural(sum(len(each["active"]) for each in members), "active task")
+        whole = f"{names.get(process, process)}: {plural(len(members), 'member')}, {active}"
+        single = [
+            DrainChoice(
+                f"{MEMBER}:{each['member_id']}",
+                f"only {each['client_id'] or each['member_id']}: {plural(len(each['active']), 'active task')}",
+            )
+            for each in members
+            if each["member_id"] not in taken and len(members) > 1
+        ]
+        choices.append((DrainChoice(f"{INSTANCE}:{process}", whole), single))
+    return sorted(choices, key=lambda each: each[0].text)

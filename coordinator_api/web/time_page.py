@@ -1,0 +1,307 @@
+"""`/ui/groups/{group}/time`: the recorded rebalances on a line, and two of them beside each other.
+
+A table with the same values stands below each picture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import Request
+from starlette.responses import Response
+
+from assignor.errors import AssignorFault
+from assignor.story.triggers import TriggerKind
+from assignor.types import JAVA_INT_MAX
+from coordinator_api.errors import TooManyRequests
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.bodies import run_in_worker
+from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.page_computations import compare_two, tell_history
+from coordinator_api.http.problems import Problem
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.store.repository import HELD
+from coordinator_api.views.words import duration, outcome_of, plural
+from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
+from coordinator_api.web.group_documents import computing
+from coordinator_api.web.rendering import page
+
+router = checked_router(include_in_schema=False)
+
+LIMIT, LEAST, MOST = 20, 5, 80
+WIDTH = 900
+_LEFT, _RIGHT = 30, WIDTH - 30
+_SHORT_MS = 10_000
+_SHAPES = {"stable": "stable", "settled": "stable", "probing": "probing", "error": "failed", "held": "held"}
+"""Outcome to the shape of its mark."""
+
+ARROWS_SHOWN = 60
+_TOP, _STEP = 30, 20
+_NOBODY = ""
+
+Pair = tuple[int | None, int | None]
+"""The generations of the two rebalances that are compared."""
+
+
+@router.get("/ui/groups/{group}/time")
+async def time(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+    """`before_generation`, `limit`: which rebalances. `before`, `after`: the two that are compared."""
+    page_before = _number(request, "before_generation")
+    limit = max(LEAST, min(_number(request, "limit") or LIMIT, MOST))
+    pair = (_number(request, "before"), _number(request, "after"))
+    digest = rebalances_digest(coordinator.group(group_id).image)
+    # one more: what the oldest one that is shown is compared with
+    listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, page_before, limit + 1))
+    shown = listed[:limit]
+    # no member was told of one that was held and not carried out, so it is no step between the others
+    carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
+    history, no_history = await _history(request, coordinator, group_id, carried_out, limit)
+    compared, wrong = await _compared(request, coordinator, group_id, pair)
+    return page(
+        request,
+        "time",
+        group_id=group_id,
+        digest=digest,
+        line=time_line(shown, history, await _newer_ms(coordinator, group_id, page_before)),
+        addresses=_addresses(shown, len(listed) > limit, page_before, limit, pair),
+        no_history=no_history,
+        pair=pair,
+        compared=compared,
+        wrong=wrong,
+        limit=limit,
+        page_before=page_before,
+    )
+
+
+@router.get("/ui/groups/{group}/time/events")
+async def time_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+    """An event stream: `changed` when another rebalance has ended, or waits for approval."""
+    return rebalance_stream(request, coordinator, group_id)
+
+
+async def _newer_ms(coordinator: Coordinator, group_id: str, page_before: int | None) -> int | None:
+    """When the rebalance began that stands above this page; None on the first page, and when it is not recorded."""
+    if page_before is None or page_before >= JAVA_INT_MAX:
+        return None
+    newer: list[Any] = list(await coordinator.repository.list_rebalances(group_id, page_before + 1, 1))
+    return newer[0]["now_ms"] if newer and newer[0]["generation_id"] == page_before else None
+
+
+async def _history(
+    request: Request, coordinator: Coordinator, group_id: str, generations: list[int], limit: int
+) -> tuple[dict[str, Any] | None, str | None]:
+    """What happened in the rebalances of the page, or why that is not known."""
+    if not generations:
+        return None, None
+    try:
+        with computing(request, coordinator):
+            stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
+            kept = [(generation, packed) for generation, packed in stored if packed is not None]
+            before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
+            classes = coordinator.allowed_assignors.class_paths
+            oldest_first = tuple(reversed(kept))
+            made = await run_in_worker(request, coordinator, tell_history, group_id, oldest_first, before, classes)
+    except TooManyRequests:
+        return None, "The service is busy. Load the page again in a few seconds to see what moved."
+    except AssignorFault as error:
+        return None, f"What moved is not known: {error}"
+    return json.loads(made), None
+
+
+async def _compared(
+    request: Request, coordinator: Coordinator, group_id: str, pair: Pair
+) -> tuple[dict[str, Any] | None, str | None]:
+    """The two that are asked for, or what is wrong with them."""
+    before, after = pair
+    if before is None and after is None:
+        return None, None
+    if before is None or after is None or before == after:
+        return None, "Choose two different rebalances: one in the column Before and one in the column After."
+    try:
+        first, second = [await coordinator.recordings.stored(group_id, each) for each in (before, after)]
+        if first is None or second is None:
+            missing = before if first is None else after
+            return None, f"No rebalance of generation {missing} is recorded: the oldest are dropped."
+        with computing(request, coordinator):
+            classes = coordinator.allowed_assignors.class_paths
+            made = await run_in_worker(request, coordinator, compare_two, (before, first), (after, second), classes)
+    except TooManyRequests:
+        return None, "The service is busy. Load the page again in a few seconds to compare them."
+    except AssignorFault as error:
+        return None, f"They cannot be compared: {error}"
+    return {**comparison(json.loads(made)), "pair": pair}, None
+
+
+def _number(request: Request, name: str) -> int | None:
+    """Raises Problem for what is no generation."""
+    text = request.query_params.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10) or int(text) > JAVA_INT_MAX:
+        raise Problem("INVALID_REQUEST", f"query.{name}: must be a whole number of at least 0")
+    return int(text)
+
+
+def _addresses(
+    shown: Sequence[Mapping[str, Any]], has_more: bool, page_before: int | None, limit: int, pair: Pair
+) -> list[tuple[str, str]]:
+    """Where other parts of the line are, each with a name."""
+    chosen = {name: each for name, each in zip(("before", "after"), pair, strict=True) if each is not None}
+    here = {} if page_before is None else {"before_generation": page_before}
+    found: list[tuple[str, Mapping[str, int]]] = []
+    if limit > LEAST:
+        found.append(("Zoom in", {**here, "limit": max(limit // 2, LEAST)}))
+    if limit < MOST and has_more:
+        found.append(("Zoom out", {**here, "limit": min(limit * 2, MOST)}))
+    if page_before is not None:
+        found.append(("Newest", {"limit": limit}))
+    if has_more:
+        found.append(("Older", {"before_generation": shown[-1]["generation_id"], "limit": limit}))
+    return [(name, "?" + urlencode({**parameters, **chosen})) for name, parameters in found]
+
+
+class Gap(NamedTuple):
+    """Time in which tasks had no owner, as far as recordings tell. `text`: which ones, and for how long."""
+
+    x: float
+    width: float
+    text: str
+
+
+class TimeLine(NamedTuple):
+    """`rows`: newest first, each a listed rebalance with: `follows`, what followed; `shape`, of its mark; `x`;
+    `until_next_ms`, None for the last one; `triggers`, `moved` and `held_back` (tasks that nobody ran until the next
+    one), empty or None when that is not known.
+    """
+
+    rows: list[Mapping[str, Any]]
+    gaps: list[Gap]
+    from_ms: int
+    until_ms: int
+    width: int
+
+
+def time_line(
+    summaries: Sequence[Mapping[str, Any]], history: Mapping[str, Any] | None, newer_ms: int | None = None
+) -> TimeLine:
+    """`summaries`: as `GET .../rebalances` lists them. `history`: of `page_computations.tell_history`; None when
+    it is not known. `newer_ms`: when the rebalance after these began; None when there is none.
+    """
+    rounds = {each["generation_id"]: each for each in (history or {"rounds": []})["rounds"]}
+    times = [each["now_ms"] for each in summaries]
+    from_ms, until_ms = (min(times), max(times)) if times else (0, 0)
+    span = max(until_ms - from_ms, 1)
+
+    def x(at_ms: int) -> float:
+        return round(_LEFT + (_RIGHT - _LEFT) * (at_ms - from_ms) / span, 1)
+
+    rows: list[Mapping[str, Any]] = []
+    gaps: list[Gap] = []
+    next_ms = newer_ms
+    for each in summaries:
+        generation, at_ms, took_ms = each["generation_id"], each["now_ms"], each.get("took_ms")
+        round_ = rounds.get(generation)
+        held_back = None if round_ is None else round_["held_back"]
+        until_next_ms = None if next_ms is None else max(next_ms - at_ms, 0)
+        rows.append(
+            {
+                **each,
+                "took_ms": took_ms,
+                "hold": each.get("hold"),
+                "follows": _follows(each),
+                "shape": _SHAPES.get(each["outcome"], "follow"),
+                "x": x(at_ms),
+                "until_next_ms": until_next_ms,
+                "triggers": "" if round_ is None else round_["words"],
+                "moved": None if round_ is None else sum(1 for move in round_["moves"] if move["from"] is not None),
+                "held_back": held_back,
+            }
+        )
+        if held_back and until_next_ms is not None:
+            end = x(min(at_ms + until_next_ms, until_ms))
+            text = f"After generation {generation}, {_without_owner(held_back, until_next_ms)}: "
+            gaps.append(Gap(x(at_ms), max(end - x(at_ms), 2), text + "the rebalance held them back"))
+        left_behind = 0 if round_ is None else _left_behind(round_)
+        if left_behind and took_ms is not None:
+            begin = max(x(at_ms - took_ms), _LEFT)
+            text = f"Before generation {generation}, {_without_owner(left_behind, took_ms)}: their instance was gone"
+            gaps.append(Gap(begin, max(x(at_ms) - begin, 2), text))
+        next_ms = at_ms
+    return TimeLine(rows, gaps, from_ms, until_ms, WIDTH)
+
+
+def _without_owner(tasks: int, ms: int) -> str:
+    long = f"{ms}\u00a0ms" if ms < _SHORT_MS else duration(ms)
+    return f"{plural(tasks, 'task')} had no owner for {long}"
+
+
+def _left_behind(round_: Mapping[str, Any]) -> int:
+    """Tasks of instances that are gone: from the beginning of the rebalance until it was computed nobody ran them."""
+    gone = {trigger["process"] for trigger in round_["triggers"] if trigger["kind"] == TriggerKind.LEFT}
+    return sum(1 for move in round_["moves"] if move["from"] in gone)
+
+
+def _follows(summary: Mapping[str, Any]) -> str:
+    """A summary says `held` for good when another rebalance replaced it."""
+    if summary["outcome"] == HELD and (summary.get("hold") or {}).get("ended"):
+        return "it was never carried out"
+    return outcome_of(str(summary["outcome"]))
+
+
+class MemberLine(NamedTuple):
+    """A member on one side of the picture. `tasks`: how many active ones it has there. `still`: none of them moved."""
+
+    name: str
+    tasks: int
+    y: float
+    still: bool
+
+
+class Arrow(NamedTuple):
+    """From a member on the left to one on the right."""
+
+    text: str
+    from_y: float
+    to_y: float
+
+
+def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """`answer`, of `page_computations.compare_two`, with the `left` and `right` side of its picture, the `arrows`
+    between them, how many arrows are left out (`arrows_more`), and the picture's `height`.
+    """
+    names: Mapping[str, str] = answer["names"]
+    active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]
+    left = _lines(answer["before"]["active"], {name for _, move in active for name in move["from"]}, names)
+    right = _lines(answer["after"]["active"], {name for _, move in active for name in move["to"]}, names)
+    if any(not move["from"] for _, move in active):
+        left[_NOBODY] = MemberLine("nobody", 0, _TOP + _STEP * len(left), False)
+    if any(not move["to"] for _, move in active):
+        right[_NOBODY] = MemberLine("nobody", 0, _TOP + _STEP * len(right), False)
+    arrows = [
+        Arrow(f"{task}: {left[giver].name} to {right[taker].name}", left[giver].y, right[taker].y)
+        for task, move in active
+        for giver in move["from"] or [_NOBODY]
+        for taker in move["to"] or [_NOBODY]
+        if giver in left and taker in right
+    ]
+    return {
+        **answer,
+        "active_moved": len(active),
+        "left": list(left.values()),
+        "right": list(right.values()),
+        "arrows": arrows[:ARROWS_SHOWN],
+        "arrows_more": max(0, len(arrows) - ARROWS_SHOWN),
+        "height": _TOP + _STEP * max(len(left), len(right), 1),
+    }
+
+
+def _lines(owners: Mapping[str, list[str]], moving: set[str], names: Mapping[str, str]) -> dict[str, MemberLine]:
+    counts = Counter(member for members in owners.values() for member in members)
+    return {
+        member: MemberLine(names.get(member, member), counts[member], _TOP + _STEP * number, member not in moving)
+        for number, member in enumerate(sorted(counts, key=lambda each: (names.get(each, each), each)))
+    }

@@ -1,0 +1,188 @@
+"""The what-if form: what was typed, what of it is wrong, and the changes that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from assignor.errors import AssignorFault, InputError
+from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
+from assignor.types import JAVA_INT_MAX
+from assignor.what_if import EVERY_PROCESS, AddedInstances, Changes
+from assignor.what_if.changes import MAX_INSTANCES, check_added
+from coordinator_api.views.words import sentence
+
+LONGEST = 2_000
+"""Characters of one field."""
+
+ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
+"""Those that every service has."""
+
+
+class Field(NamedTuple):
+    """`kind`: text; number, which sets the config that `hint` names; or assignor, which has a list. `change`: of
+    `Changes`, which errors name.
+    """
+
+    name: str
+    label: str
+    hint: str
+    kind: str = "text"
+    change: str = ""
+
+
+FIELDS = (
+    Field("add", "Instances to add", "How many, and the stream threads of each: 2x4", change="add_instances"),
+    Field(
+        "remove",
+        "Instances to remove",
+        "Process ids, client ids or their beginnings, with commas between",
+        change="remove",
+    ),
+    Field(
+        "threads",
+        "Stream threads of each instance",
+        "A number, or P=N for one instance P; with commas between",
+        change="threads",
+    ),
+    Field("standbys", "Standby copies of each task", "num.standby.replicas", "number"),
+    Field("warm_ups", "Warm-ups at one time", "max.warmup.replicas", "number"),
+    Field("lag", "Acceptable lag, in records", "acceptable.recovery.lag", "number"),
+    Field("probing", "Probing interval, in ms", "probing.rebalance.interval.ms", "number"),
+    Field(
+        "lags",
+        "Lag of tasks, in records",
+        "0_3=5000, P/0_3=5000 on instance P, *=0 for all; with commas between",
+        change="lags",
+    ),
+    Field(
+        "assignor",
+        "Task assignor",
+        "One of the list, or a class that the service allows, as module:Class",
+        "assignor",
+        "assignor",
+    ),
+)
+_CONFIGS = {field.name: field.hint for field in FIELDS if field.kind == "number"}
+
+
+class WhatIfForm(NamedTuple):
+    """`generation`: None for the group as it is now. `typed`: as it was sent. `errors`: what is wrong, by field; empty
+    names what belongs to none. `changes`: None while something is wrong.
+    """
+
+    generation: int | None
+    typed: Mapping[str, str]
+    errors: Mapping[str, str]
+    changes: Changes | None
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything is to be different."""
+        return self.changes is not None and self.changes != Changes()
+
+    def refused(self, where: str | None, why: str) -> WhatIfForm:
+        """The same, with what the computation could not use beside its field."""
+        error = sentence(why.removeprefix(f"{where}: "))
+        return self._replace(errors={**self.errors, _field_at(where or ""): error}, changes=None)
+
+
+def what_if_form(parameters: Mapping[str, str]) -> WhatIfForm:
+    """`parameters`: of the address. A field that is empty changes nothing."""
+    typed = {name: parameters.get(name, "").strip() for name in ("generation", *(each.name for each in FIELDS))}
+    errors: dict[str, str] = {}
+    found: dict[str, object] = {}
+    for name, text in typed.items():
+        if text:
+            try:
+                found[name] = _read(name, text)
+            except AssignorFault as error:
+                errors[name] = sentence(str(error).removeprefix(": "))
+    generation = found.get("generation")
+    return WhatIfForm(
+        generation if isinstance(generation, int) else None,
+        {name: text[:LONGEST] for name, text in typed.items()},
+        errors,
+        None if errors else _changes(found),
+    )
+
+
+def _read(name: str, text: str) -> object:
+    if len(text) > LONGEST:
+        raise InputError(f"must have at most {LONGEST} characters")
+    if name == "generation":
+        if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= JAVA_INT_MAX):
+            raise InputError("must be the number of a recorded generation, or empty for the group as it is now")
+        return int(text)
+    if name in _CONFIGS:
+        as_configs({_CONFIGS[name]: text}, "")
+        return text
+    if name == "assignor":
+        return as_assignor(text, "")
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if name == "add":
+        return tuple(_added(part) for part in parts)
+    if name == "lags":
+        return dict(_lag(part) for part in parts)
+    if name == "threads":
+        return dict(_threads(part) for part in parts)
+    if EVERY_PROCESS in parts:
+        raise InputError("must name instances; all of them cannot be removed")
+    return tuple(dict.fromkeys(parts))
+
+
+def _added(text: str) -> AddedInstances:
+    count, times, threads = text.partition("x")
+    if not count or (times and not threads):
+        raise InputError(f"must be NxT, for example 2x4, not {text!r}")
+    return check_added(AddedInstances(_number(count), _number(threads) if times else 1), "")
+
+
+def _threads(text: str) -> tuple[str, int]:
+    process, equals, number = text.rpartition("=")
+    if equals and not process:
+        raise InputError(f"must be a number or P=N, not {text!r}")
+    return process.strip() or EVERY_PROCESS, _number(number)
+
+
+def _lag(text: str) -> tuple[str, int]:
+    task, equals, records = text.rpartition("=")
+    if not equals or not task.strip():
+        raise InputError(f"must be TASK=N, for example 0_3=5000, not {text[:80]!r}")
+    if not (records.strip().isascii() and records.strip().isdigit()) or len(records.strip()) > 18:
+        raise InputError(f"must be a whole number of records, not {records.strip()[:80]!r}")
+    return task.strip(), int(records)
+
+
+def _number(text: str) -> int:
+    text = text.strip()
+    if not text.isascii() or not text.isdigit() or len(text) > 10:
+        raise InputError(f"must be a whole number, not {text[:80]!r}")
+    if not 1 <= int(text) <= MAX_INSTANCES:
+        raise InputError(f"must be from 1 to {MAX_INSTANCES:,}, not {int(text)}")
+    return int(text)
+
+
+def _changes(found: Mapping[str, object]) -> Changes:
+    return Changes(
+        assignor=found.get("assignor"),  # type: ignore[arg-type]
+        configs={_CONFIGS[name]: value for name, value in found.items() if name in _CONFIGS},
+        add_instances=found.get("add", ()),  # type: ignore[arg-type]
+        remove=found.get("remove", ()),  # type: ignore[arg-type]
+        threads=found.get("threads", {}),  # type: ignore[arg-type]
+        lags=found.get("lags", {}),  # type: ignore[arg-type]
+    )
+
+
+def _field_at(where: str) -> str:
+    """The field that an error of the computation is about; empty for none."""
+    parts = where.replace("[", ".").split(".")
+    return next(
+        (
+            field.name
+            for field in FIELDS
+            if (field.kind == "number" and field.hint in where) or (field.change and field.change in parts)
+        ),
+        where if where == "generation" else "",
+    )
