@@ -74,22 +74,32 @@ class CoordinatorCalls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorCommand(CoordinatorCalls):
-    """A command that changes something about one group."""
+class GroupCommand(CoordinatorCalls):
+    """A command about one group."""
 
     group: GroupArgument
-    reason: ReasonOption = None
     format: FormatOption = Format.TEXT
+
+    @property
+    def path(self) -> str:
+        return group_path(self.group)
+
+    def show(self, document: Mapping[str, object], sentence: str) -> None:
+        """Print what was done. Both forms name the group."""
+        show({"group_id": self.group, **document}, f"{self.group}: {sentence}", self.format)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCommand(GroupCommand):
+    """A command that changes something about one group."""
+
+    reason: ReasonOption = None
 
     def send(
         self, method: str, path: str, body: Mapping[str, object] | None = None, **parameters: str | int | None
     ) -> Any:
         """`path`: below the group's own. The reason goes along. Raises as `call` does."""
-        return self.call(method, f"{group_path(self.group)}{path}", body=body, reason=self.reason, **parameters)
-
-    def show(self, document: Mapping[str, object], sentence: str) -> None:
-        """Print what was done. Both forms name the group."""
-        show({"group_id": self.group, **document}, f"{self.group}: {sentence}", self.format)
+        return self.call(method, f"{self.path}{path}", body=body, reason=self.reason, **parameters)
 
 
 def duration_ms(text: str, option: str) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from assignor.access.tls import client_context, tls_problem
-from assignor.coordinator_addresses import CoordinatorAddresses, CoordinatorCall
+from assignor.coordinator_addresses import CoordinatorCall
 from assignor.coordinator_calls import (
     Asked,
     NoAnswer,
@@ -79,10 +79,8 @@ def call(
     raise CallFailed(f"{refusal.code}: {refusal.detail}", refusal.code)
 
 
-@functools.cache
-def _addresses(url: str) -> CoordinatorAddresses:
-    """The same for all calls of a command: what one has learnt about them, the next one knows. Raises InputError."""
-    return addresses_of(url)
+_addresses = functools.cache(addresses_of)
+"""The same for all calls of a command: what one call has learnt about the addresses, the next one knows."""
 
 
 def _nobody(said: Mapping[str, str]) -> InputError:

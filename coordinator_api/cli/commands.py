@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     )
 
     service_commands.register(app)
-    lever_commands.register(group_commands.groups)
+    group_commands.groups.add_typer(lever_commands.levers)
     app.add_typer(group_commands.groups, name="groups", epilog=example("groups list", "groups describe orders --watch"))
     app.add_typer(rebalance_commands.rebalances, name="rebalances", epilog=example("rebalances list orders"))
     app.add_typer(token_commands.tokens, name="tokens", epilog=example("tokens create ops --right admin"))

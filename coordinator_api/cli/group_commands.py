@@ -16,13 +16,20 @@ import typer
 
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
+from assignor.commands.output import ResultOutput, output_from_options, show
 from assignor.commands.tables import Column, View, age_text, paragraph
 from assignor.coordinator_calls import group_path, state_in_words
 from assignor.errors import InputError
 from assignor.names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
-from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, OperatorCommand, document_table
+from coordinator_api.cli.calls import (
+    Cell,
+    CoordinatorCalls,
+    GroupArgument,
+    GroupCommand,
+    OperatorCommand,
+    document_table,
+)
 from coordinator_api.cli.lever_commands import held_line
 from coordinator_api.views.levers import set_levers
 from coordinator_api.views.words import utc_iso
@@ -139,8 +146,6 @@ def export_log(
 
     Do this before you repair it: what a repair drops is no longer in the store afterwards.
     """
-    if file is not None and file.exists():
-        raise _exists(file)
     log = calls.get(f"{group_path(group)}/log")
     text = json.dumps(log, indent=1) + "\n"
     if file is None:
@@ -154,35 +159,29 @@ def export_log(
 
 
 @groups.command("repair", epilog=example("groups repair orders", "groups repair orders --execute"))
-@options_of(calls=CoordinatorCalls)
+@options_of(command=GroupCommand)
 def repair_log(
-    group: GroupArgument,
-    calls: CoordinatorCalls,
-    format: FormatOption = Format.TEXT,
+    command: GroupCommand,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, nothing is changed.")] = False,
 ) -> None:
     """Say what a repair of a damaged log keeps, or repair it.
 
     What was stored before the damage is kept. The members join again by themselves.
     """
-    answer = calls.call("POST", f"{group_path(group)}/repair", execute="true" if execute else None)
-    show(answer, lambda view: _repair_text(answer, view), format)
+    answer = command.call("POST", f"{command.path}/repair", execute="true" if execute else None)
+    show(answer, lambda view: _repair_text(answer, view), command.format)
 
 
 def _write_new(file: Path, text: str) -> None:
     """Raises InputError."""
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as opened:
+        with open(file, "x", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
             opened.write(text)
     except FileExistsError:
-        raise _exists(file) from None
+        problem = "exists already, and may be an earlier copy of the log: name another file"
+        raise InputError(problem, str(file)) from None
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", str(file)) from None
-
-
-def _exists(file: Path) -> InputError:
-    return InputError("exists already, and may be an earlier copy of the log: name another file", str(file))
 
 
 def _group_list(document: Any, view: View) -> str:
@@ -291,18 +290,18 @@ def _cluster(cluster: Any) -> str:
 def _repair_text(document: Any, view: View) -> str:
     """What a repair of a log keeps and drops, in sentences."""
     group, kept, dropped, done = document["group_id"], document["kept"], document["dropped"], document["executed"]
+    records = "1 record" if kept["records"] == 1 else f"{kept['records']} records"
     lines = [
         f"{group}: its log {'could not' if done else 'cannot'} be read: {document['problem']}.",
-        f"Kept: {_counted(kept['records'], 'record')}, up to number {kept['last_record']}, which lead to definition "
-        f"{kept['revision']} and generation {kept['generation_id']}.",
+        f"Kept: {records}, up to number {kept['last_record']}, which lead to definition {kept['revision']} "
+        f"and generation {kept['generation_id']}.",
         f"Dropped: {_dropped(dropped)}.",
     ]
-    if dropped["members"]:
-        count = len(dropped["members"])
-        lines.append(
-            f"{_counted(count, 'member')} {'has' if count == 1 else 'have'} to join again, and "
-            f"{'does' if count == 1 else 'do'} so by {'itself' if count == 1 else 'themselves'}."
-        )
+    rejoining = len(dropped["members"])
+    if rejoining == 1:
+        lines.append("1 member has to join again, and does so by itself.")
+    elif rejoining:
+        lines.append(f"{rejoining} members have to join again, and do so by themselves.")
     lines.append(f"The group {'goes' if done else 'would go'} on from generation {document['generation_id']}.")
     lines.append(
         document["advice"]
@@ -320,7 +319,3 @@ def _dropped(dropped: Any) -> str:
     found = f"record {first}" if first == last else f"records {first} to {last}"
     generations = ", ".join(map(str, dropped["generations"]))
     return f"{found}, in which generation {generations} began" if generations else found
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from assignor.coordinator_calls import group_path
@@ -21,20 +21,27 @@ def read(url: str, group_id: str | None, last: int, token_file: str | None) -> I
     url:group:generation. `group_id`: None for the only group there is. Raises InputError when the coordinator cannot be
     asked or refuses, and for several groups of which none is named.
     """
-    chosen = _only_group(url, token_file) if group_id is None else group_id
-    path = f"{group_path(chosen)}/rebalances"
-    for generation in reversed(_newest(url, path, last, token_file)):
-        try:
-            document = _ask(url, f"{path}/{generation}", token_file)
-        except CallFailed as error:
-            if error.code == _GONE:
-                continue  # dropped since it was listed: only so many are kept
-            raise InputError(str(error)) from None
-        yield RawLine(f"{url}:{chosen}:{generation}", json.dumps(document, separators=(",", ":")).encode("ascii"))
+
+    def get(path: str, **parameters: int | None) -> Any:
+        return call("GET", url, path, token_file, parameters)
+
+    try:
+        chosen = _only_group(get, url) if group_id is None else group_id
+        path = f"{group_path(chosen)}/rebalances"
+        for generation in reversed(_newest(get, path, last)):
+            try:
+                document = get(f"{path}/{generation}")
+            except CallFailed as error:
+                if error.code == _GONE:
+                    continue  # dropped since it was listed: only so many are kept
+                raise
+            yield RawLine(f"{url}:{chosen}:{generation}", json.dumps(document, separators=(",", ":")).encode("ascii"))
+    except CallFailed as error:
+        raise InputError(str(error)) from None
 
 
-def _only_group(url: str, token_file: str | None) -> str:
-    groups = [str(group["group_id"]) for group in _asked(url, "/v1/groups", token_file)["groups"]]
+def _only_group(get: Callable[..., Any], url: str) -> str:
+    groups = [str(group["group_id"]) for group in get("/v1/groups")["groups"]]
     if len(groups) != 1:
         listed = ", ".join(groups)
         raise InputError(
@@ -44,29 +51,14 @@ def _only_group(url: str, token_file: str | None) -> str:
     return groups[0]
 
 
-def _newest(url: str, path: str, last: int, token_file: str | None) -> list[int]:
+def _newest(get: Callable[..., Any], path: str, last: int) -> list[int]:
     """Generations, newest first, but none that waits for approval: no member was told of it."""
     generations: list[int] = []
     before: int | None = None
     while len(generations) < last:
-        limit = min(last - len(generations), _MAX_PAGE)
-        page = _asked(url, path, token_file, limit=limit, before=before)
+        page = get(path, limit=min(last - len(generations), _MAX_PAGE), before=before)
         generations += [int(each["generation_id"]) for each in page["rebalances"] if each["outcome"] != HELD]
         before = page["next_before"]
         if before is None:
             break
     return generations
-
-
-def _asked(url: str, path: str, token_file: str | None, **parameters: int | None) -> Any:
-    try:
-        return _ask(url, path, token_file, **parameters)
-    except CallFailed as error:
-        raise InputError(str(error)) from None
-
-
-def _ask(url: str, path: str, token_file: str | None, **parameters: int | None) -> Any:
-    answer = call("GET", url, path, token_file, parameters)
-    if not isinstance(answer, dict):
-        raise InputError("the answer is not a coordinator's: is the address right?", url)
-    return answer

@@ -5,6 +5,7 @@ Each says why with `--reason`, for the coordinator's audit log and for whoever d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -12,12 +13,11 @@ import typer
 
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, show
-from assignor.commands.tables import Column, View, table_text
-from assignor.coordinator_calls import group_path
+from assignor.commands.output import show
+from assignor.commands.tables import Column, View
 from assignor.errors import InputError
 from assignor.story.words import duration
-from coordinator_api.cli.calls import CoordinatorCalls, GroupArgument, OperatorCommand, duration_ms
+from coordinator_api.cli.calls import Cell, GroupCommand, OperatorCommand, document_table, duration_ms
 from coordinator_api.views.forecasts import changed_tasks, verdict
 from coordinator_api.views.levers import missing_of_drain, moves_of_held
 
@@ -26,34 +26,25 @@ GenerationOption = Annotated[
     typer.Option("--generation", metavar="N", help="The rebalance that was looked at. Default: whichever waits."),
 ]
 
+levers = typer.Typer()
+
 _SOME_PROCESS = "2230ea3e-4048-4d7d-bee0-e650940ec648"
 _PROCESS_DIGITS = 8
-_CHANGED_TASKS = (
-    Column("TASK"),
-    Column("ACTIVE", wrap=True, optional=True),
-    Column("STANDBY", wrap=True, optional=True),
-    Column("WARM-UP", wrap=True, optional=True),
+
+
+def _signed(gone: list[str], new: list[str]) -> str:
+    return " ".join([*(f"-{each}" for each in gone), *(f"+{each}" for each in new)])
+
+
+_CHANGED_TASKS: Sequence[Cell] = (
+    (Column("TASK"), lambda each, view: each.task),
+    (Column("ACTIVE", wrap=True, optional=True), lambda each, view: " -> ".join(each.active or ())),
+    (Column("STANDBY", wrap=True, optional=True), lambda each, view: _signed(each.standby_gone, each.standby_new)),
+    (Column("WARM-UP", wrap=True, optional=True), lambda each, view: _signed(each.warm_up_gone, each.warm_up_new)),
 )
 
 
-def register(groups: typer.Typer) -> None:
-    """Add the commands to `assignor groups`."""
-    groups.command("drain", epilog=example("groups drain orders", f"groups drain orders --instance {_SOME_PROCESS}"))(
-        drain
-    )
-    groups.command("rebalance", epilog=example("groups rebalance orders --reason 'after the disk was replaced'"))(
-        request_rebalance
-    )
-    groups.command("pause", epilog=example("groups pause orders --reason 'the database is being moved'"))(pause_group)
-    groups.command("grace", epilog=example("groups grace orders 60s", "groups grace orders --off"))(set_rejoin_grace)
-    groups.command("promote", epilog=example("groups promote orders", "groups promote orders --off"))(promote)
-    groups.command("resume", epilog=example("groups resume orders"))(resume_group)
-    groups.command("hold", epilog=example("groups hold orders --time-limit 30m", "groups hold orders --off"))(hold)
-    groups.command("held", epilog=example("groups held orders"))(show_held)
-    groups.command("approve", epilog=example("groups approve orders --generation 12"))(approve)
-    groups.command("discard", epilog=example("groups discard orders --reason 'not during the sale'"))(discard)
-
-
+@levers.command("drain", epilog=example("groups drain orders", f"groups drain orders --instance {_SOME_PROCESS}"))
 @options_of(command=OperatorCommand)
 def drain(
     command: OperatorCommand,
@@ -84,7 +75,7 @@ def drain(
         command.show({"drained": target, "ended": True}, f"{target} may have tasks again")
         return
     command.send("POST", "/drain", instance=instance, member=member)
-    answer = command.get(f"{group_path(group)}/drain", instance=instance, member=member)
+    answer = command.get(f"{command.path}/drain", instance=instance, member=member)
     if answer["safe_to_stop"]:
         text = f"{group}: {target} has no active tasks, and can be stopped"
     else:
@@ -100,6 +91,7 @@ def _is_process_id(text: str) -> bool:
         return False
 
 
+@levers.command("promote", epilog=example("groups promote orders", "groups promote orders --off"))
 @options_of(command=OperatorCommand)
 def promote(
     command: OperatorCommand,
@@ -111,6 +103,7 @@ def promote(
     command.show({"promotion": not off}, f"the next rebalance comes {when}")
 
 
+@levers.command("rebalance", epilog=example("groups rebalance orders --reason 'after the disk was replaced'"))
 @options_of(command=OperatorCommand)
 def request_rebalance(command: OperatorCommand) -> None:
     """Start a rebalance now."""
@@ -118,6 +111,7 @@ def request_rebalance(command: OperatorCommand) -> None:
     command.show({"rebalance": "requested"}, "a rebalance starts")
 
 
+@levers.command("pause", epilog=example("groups pause orders --reason 'the database is being moved'"))
 @options_of(command=OperatorCommand)
 def pause_group(command: OperatorCommand) -> None:
     """Have all members stop processing, until a resume.
@@ -128,6 +122,7 @@ def pause_group(command: OperatorCommand) -> None:
     command.show({"paused": True}, "members process nothing until it is resumed")
 
 
+@levers.command("resume", epilog=example("groups resume orders"))
 @options_of(command=OperatorCommand)
 def resume_group(command: OperatorCommand) -> None:
     """End a pause: members go on where they stopped."""
@@ -135,6 +130,7 @@ def resume_group(command: OperatorCommand) -> None:
     command.show({"paused": False}, "members go on")
 
 
+@levers.command("grace", epilog=example("groups grace orders 60s", "groups grace orders --off"))
 @options_of(command=OperatorCommand)
 def set_rejoin_grace(
     command: OperatorCommand,
@@ -158,6 +154,7 @@ def set_rejoin_grace(
     command.show({"rejoin_grace_ms": grace_ms}, f"tasks of members that leave wait {duration(grace_ms)} for them")
 
 
+@levers.command("hold", epilog=example("groups hold orders --time-limit 30m", "groups hold orders --off"))
 @options_of(command=OperatorCommand)
 def hold(
     command: OperatorCommand,
@@ -182,13 +179,15 @@ def hold(
     command.show({"hold": setting}, f"rebalances that move tasks wait {limit} for approval")
 
 
-@options_of(calls=CoordinatorCalls)
-def show_held(group: GroupArgument, calls: CoordinatorCalls, format: FormatOption = Format.TEXT) -> None:
+@levers.command("held", epilog=example("groups held orders"))
+@options_of(command=GroupCommand)
+def show_held(command: GroupCommand) -> None:
     """Show the rebalance that waits, and what it would move."""
-    document = calls.get(f"{group_path(group)}/hold")
-    show(document, lambda view: _held_text(group, document, view), format)
+    document = command.get(f"{command.path}/hold")
+    show(document, lambda view: _held_text(command.group, document, view), command.format)
 
 
+@levers.command("approve", epilog=example("groups approve orders --generation 12"))
 @options_of(command=OperatorCommand)
 def approve(command: OperatorCommand, generation: GenerationOption = None) -> None:
     """Carry out the rebalance that waits, and what follows it."""
@@ -196,6 +195,7 @@ def approve(command: OperatorCommand, generation: GenerationOption = None) -> No
     command.show({"approved": approved}, f"the rebalance of generation {approved} is carried out")
 
 
+@levers.command("discard", epilog=example("groups discard orders --reason 'not during the sale'"))
 @options_of(command=OperatorCommand)
 def discard(command: OperatorCommand, generation: GenerationOption = None) -> None:
     """Discard the rebalance that waits: all tasks stay. It needs a reason."""
@@ -221,21 +221,8 @@ def _held_text(group: str, document: Any, view: View) -> str:
     lines = [f"{group}: {held_line(held, view)}"]
     if held["difference"] is not None:
         changed = changed_tasks(held["difference"], lambda process: process[:_PROCESS_DIGITS])
-        rows = (
-            (
-                each.task,
-                "" if each.active is None else " -> ".join(each.active),
-                _signed(each.standby_gone, each.standby_new),
-                _signed(each.warm_up_gone, each.warm_up_new),
-            )
-            for each in changed
-        )
-        lines += ["", table_text("No task would be elsewhere.", _CHANGED_TASKS, rows, view)]
+        lines += ["", document_table("No task would be elsewhere.", _CHANGED_TASKS, changed, view)]
     if held["forecast"] is not None:
         moves = held["forecast"]["active_moves"]
         lines += ["", f"If approved now: {verdict(held['forecast'])} Moves of active tasks in all: {moves:,}."]
     return "\n".join(lines)
-
-
-def _signed(gone: list[str], new: list[str]) -> str:
-    return " ".join([*(f"-{each}" for each in gone), *(f"+{each}" for each in new)])

@@ -11,16 +11,17 @@ import typer
 from assignor.commands.group_story_text import group_story_text
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
+from assignor.commands.output import ResultOutput, output_from_options, show
 from assignor.commands.tables import Column, View, age_text, paragraph
 from assignor.commands.task_story_text import task_story_text
 from assignor.coordinator_calls import group_path
 from assignor.errors import AssignorFault, InputError
 from assignor.reading.own_assignors import load_own_assignor
+from assignor.recording.fields import as_task_id
 from assignor.rerun import run
 from assignor.story import PastRebalance, group_story, story
 from assignor.types import JAVA_INT_MAX, TaskId
-from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, document_table
+from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, GroupCommand, document_table
 from coordinator_api.views.words import hold_text, utc_iso
 
 rebalances = typer.Typer(help="The recorded rebalances of a group.", no_args_is_help=True)
@@ -58,12 +59,10 @@ def rebalance_list(document: Any, view: View) -> str:
 
 
 @rebalances.command("show", epilog=example("rebalances show orders 7", "rebalances show orders 7 --task 0_3"))
-@options_of(calls=CoordinatorCalls)
+@options_of(command=GroupCommand)
 def show_rebalance(
-    group: GroupArgument,
+    command: GroupCommand,
     generation: Annotated[int, typer.Argument(min=0, help="Generation of the rebalance.")],
-    calls: CoordinatorCalls,
-    format: FormatOption = Format.TEXT,
     task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3. Text only.")] = None,
 ) -> None:
     """Tell what happened in one rebalance, and why.
@@ -72,20 +71,20 @@ def show_rebalance(
     Tasks that stay are counted in one line, unless --format wide or --task asks for more. With --format json or
     yaml: the recorded rebalance/1 document, which `assignor assign` can run.
     """
-    path = f"{group_path(group)}/rebalances"
-    recorded = calls.get(f"{path}/{generation}")
-    if format.is_data:
-        show(recorded, "", format)
+    path = f"{command.path}/rebalances"
+    recorded = command.get(f"{path}/{generation}")
+    if command.format.is_data:
+        show(recorded, "", command.format)
         return
-    only = None if task is None else _parsed(task)
-    earlier = calls.get(path, limit=1, before=generation)["rebalances"]
-    before = _past(calls.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
+    only = None if task is None else as_task_id(task, "--task")
+    earlier = command.get(path, limit=1, before=generation)["rebalances"]
+    before = _past(command.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
     past = _past(recorded)
     if past is None:  # it cannot be run here, perhaps for want of the group's own assignor: the coordinator can
-        explained = calls.get(f"{path}/{generation}/explain", task=task)
-        show(explained, lambda view: _explanations(explained, view), format)
+        explained = command.get(f"{path}/{generation}/explain", task=task)
+        show(explained, lambda view: _explanations(explained, view), command.format)
     else:
-        show(recorded, _rebalance_text(group, past, before, only), format)
+        show(recorded, _rebalance_text(command.group, past, before, only), command.format)
 
 
 def _rebalance_text(
@@ -99,13 +98,6 @@ def _rebalance_text(
     if not of_task.found:
         raise InputError(f"there is no task {only} in this rebalance of group {group_id}", "--task")
     return functools.partial(task_story_text, group_id, of_task, None, every=True)
-
-
-def _parsed(task: str) -> TaskId:
-    try:
-        return TaskId.parse(task)
-    except ValueError as error:
-        raise InputError(str(error), "--task") from None
 
 
 def _past(document: Mapping[str, Any]) -> PastRebalance | None:

@@ -23,7 +23,7 @@ from coordinator_api.settings import REMOVED, Settings, flag, setting_rows
 from coordinator_api.settings_sources import load
 
 if TYPE_CHECKING:
-    from coordinator_api.store.backup import Progress
+    from coordinator_api.store.backup import BackupDone, Progress, RestoreDone
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file with settings under their dotted names.")
@@ -116,15 +116,7 @@ def backup(
     with _progress_bar("backing up") as progress:
         done = asyncio.run(back_up(settings, file, replace=force, progress=progress))
     size = file.stat().st_size
-    _say_damaged(done.damaged)
-    document = {
-        "file": str(file),
-        "bytes": size,
-        "schema": done.header.schema,
-        "counts": dict(done.header.counts),
-        "sha256": done.sha256,
-        "damaged": dict(done.damaged),
-    }
+    document = {**_reported(file, done), "bytes": size, "sha256": done.sha256}
     show(document, f"{file}: {_counted(done.header.counts)}, {size:,} bytes", format)
 
 
@@ -150,14 +142,7 @@ def restore(
 
     with _progress_bar("restoring") as progress:
         done = asyncio.run(restore_store(settings, file, keep_members=exact, progress=progress))
-    _say_damaged(done.damaged)
-    document = {
-        "file": str(file),
-        "schema": done.header.schema,
-        "counts": dict(done.header.counts),
-        "exact": exact,
-        "damaged": dict(done.damaged),
-    }
+    document = {**_reported(file, done), "exact": exact}
     if done.header.counts.get("tokens") and not exact:
         say("warning: tokens that were revoked after the backup are valid again: revoke them once more")
     members = "members are kept" if exact else "members join again"
@@ -172,9 +157,12 @@ def _counted(counts: Mapping[str, int]) -> str:
     )
 
 
-def _say_damaged(damaged: Mapping[str, str]) -> None:
-    for group_id, problem in damaged.items():
+def _reported(file: Path, done: BackupDone | RestoreDone) -> dict[str, object]:
+    """What both commands answer. Warns of groups that are damaged."""
+    for group_id, problem in done.damaged.items():
         say(f"warning: {problem}. It is kept as it is, and a coordinator does not lead group {group_id}")
+    header = done.header
+    return {"file": str(file), "schema": header.schema, "counts": dict(header.counts), "damaged": dict(done.damaged)}
 
 
 @contextmanager

@@ -86,13 +86,8 @@ def create_token(
     principal = Principal(check_name(name, "NAME"), right, group_prefix(groups, "--groups"))
     expires_ms = None if expires is None else end_ms(expires, wall_clock_ms(), "--expires")
     if file is None:
-        body = {
-            "name": name,
-            "right": right.value,
-            "groups": group_pattern(principal.group_prefix),
-            "expires": None if expires_ms is None else instant_text(expires_ms),
-        }
-        answer = calls.call("POST", "/v1/tokens", body=body)
+        expires_at = None if expires_ms is None else instant_text(expires_ms)
+        answer = calls.call("POST", "/v1/tokens", body={**_fields(principal), "expires": expires_at})
         token, note = str(answer["token"]), answer["note"]
     else:
         token, note = _create_in_file(file, principal, expires_ms), None
@@ -107,8 +102,13 @@ def create_token(
 @options_of(calls=CoordinatorCalls)
 def list_tokens(calls: CoordinatorCalls, file: FileOption = None, format: FormatOption = Format.TEXT) -> None:
     """List who has a token, with which right, and until when."""
-    document = calls.get("/v1/tokens") if file is None else {"tokens": [_line(each) for each in _entries_in(file)]}
-    show(document, lambda view: document_table("No tokens.", _TOKENS, document["tokens"], view), format)
+    if file is None:
+        listed = calls.get("/v1/tokens")["tokens"]
+    else:
+        listed = [
+            {**_fields(each.principal), "expires_ms": each.expires_ms} for each in _entries_of(file, _lines_in(file))
+        ]
+    show({"tokens": listed}, lambda view: document_table("No tokens.", _TOKENS, listed, view), format)
 
 
 @tokens.command("revoke", epilog=example("tokens revoke payments", "tokens revoke payments --file tokens"))
@@ -133,24 +133,16 @@ def _expiry(at_ms: int | None, view: View) -> str:
     return f"{instant_text(at_ms)}{' (expired)' if at_ms <= view.now_ms else ''}"
 
 
-def _line(entry: TokenEntry) -> dict[str, object]:
-    principal = entry.principal
-    return {
-        "name": principal.name,
-        "right": principal.right.value,
-        "groups": group_pattern(principal.group_prefix),
-        "expires_ms": entry.expires_ms,
-    }
+def _fields(principal: Principal) -> dict[str, object]:
+    return {"name": principal.name, "right": principal.right.value, "groups": group_pattern(principal.group_prefix)}
 
 
 def _create_in_file(file: Path, principal: Principal, expires_ms: int | None) -> str:
     """Raises InputError."""
     lines = _lines_in(file) if file.exists() else []
-    entries = parse_entries("\n".join([*lines, ""]), str(file))
-    if any(entry.principal.name == principal.name for entry in entries):
-        raise InputError(
-            f"has a token of the name {principal.name} already: choose another name, or revoke that one", str(file)
-        )
+    if any(entry.principal.name == principal.name for entry in _entries_of(file, lines)):
+        problem = f"has a token of the name {principal.name} already: choose another name, or revoke that one"
+        raise InputError(problem, str(file))
     token = new_token()
     _replace(file, [*lines, format_entry(TokenEntry(principal, digest_of(token.encode("ascii")), expires_ms))])
     return token
@@ -158,10 +150,11 @@ def _create_in_file(file: Path, principal: Principal, expires_ms: int | None) ->
 
 def _revoke_in_file(file: Path, name: str) -> None:
     """Raises InputError."""
-    entries, lines = _entries_in(file), _lines_in(file)
-    if all(entry.principal.name != name for entry in entries):
+    lines = _lines_in(file)
+    names = [entry.principal.name for entry in _entries_of(file, lines)]
+    if name not in names:
         raise InputError(f"has no token of the name {name}", str(file))
-    if len(entries) == 1:
+    if len(names) == 1:
         raise InputError(
             f"{name} is its last token, and a service keeps the tokens of a file that has none: "
             "create another one first, or take the file out of the settings",
@@ -170,8 +163,8 @@ def _revoke_in_file(file: Path, name: str) -> None:
     _replace(file, [line for line in lines if line.partition("#")[0].split()[:1] != [name]])
 
 
-def _entries_in(file: Path) -> tuple[TokenEntry, ...]:
-    return parse_entries("\n".join([*_lines_in(file), ""]), str(file))
+def _entries_of(file: Path, lines: Sequence[str]) -> tuple[TokenEntry, ...]:
+    return parse_entries("\n".join([*lines, ""]), str(file))
 
 
 def _lines_in(file: Path) -> list[str]:
