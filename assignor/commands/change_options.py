@@ -6,26 +6,27 @@ what-if, simulate, replay and sweep have the same options, so that the same word
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from assignor.errors import InputError
 from assignor.recording import document_of_line
 from assignor.recording.assignor_fields import as_assignor, as_configs
-from assignor.recording.fields import as_object, as_offset, as_partitions, as_task_id
+from assignor.recording.fields import as_object, as_partitions
 from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
-from assignor.what_if.changes import (
-    EVERY_PROCESS,
-    AddedInstances,
-    Changes,
-    check_added,
-    check_count,
+from assignor.what_if.changes import EVERY_PROCESS, Changes
+from assignor.what_if.typed_changes import (
+    typed_configs,
+    typed_instances,
+    typed_lags,
+    typed_number,
+    typed_pairs,
+    typed_tag,
+    typed_threads,
 )
-
-Value = TypeVar("Value")
 
 _ASSIGNOR_AS_CONFIG = "assignor"
 """`--set assignor=NAME` is `--assignor NAME`: who sets configs need not know which of them a line has apart."""
@@ -109,12 +110,12 @@ def changes_from_options(
 
     Raises InputError naming the option. Processes, topics and tasks are looked up when a rebalance is changed.
     """
-    pairs = _pairs(set, SET, "KEY=VALUE", lambda key, value: (key, value))
+    pairs = typed_configs(set or (), SET)
     also_set = pairs.pop(_ASSIGNOR_AS_CONFIG, None)
     if also_set is not None and assignor not in (None, also_set):
         raise InputError(f"names another assignor than {ASSIGNOR} {assignor}", f"{SET} {_ASSIGNOR_AS_CONFIG}")
     assignor = assignor or also_set
-    configs: dict[str, object] = dict(pairs)
+    configs: dict[str, object] = {**pairs}
     as_configs(configs, SET)
     for process in remove or ():
         if not process or process == EVERY_PROCESS:
@@ -122,72 +123,18 @@ def changes_from_options(
     return Changes(
         assignor=None if assignor is None else as_assignor(assignor, ASSIGNOR),
         configs=configs,
-        add_instances=tuple(_added(text) for text in add_instances or ()),
+        add_instances=tuple(typed_instances(text, ADD_INSTANCES) for text in add_instances or ()),
         remove=tuple(dict.fromkeys(remove or ())),
-        threads=_pairs([_of_every(text) for text in threads or ()], THREADS, "[P=]N", _thread_count),
+        threads=typed_threads(threads or (), THREADS),
         tags=_tags(tags or ()),
-        partitions=_pairs(partitions, PARTITIONS, "TOPIC=N", _partition_count),
+        partitions=typed_pairs(partitions or (), PARTITIONS, "TOPIC=N", _partition_count),
         topology=None if topology is None else _topology(topology),
-        lags=_pairs(lags, LAGS, "TASK=N", _lag),
+        lags=typed_lags(lags or (), LAGS),
     )
-
-
-def _pairs(
-    texts: Sequence[str] | None, option: str, form: str, read: Callable[[str, str], tuple[str, Value]]
-) -> dict[str, Value]:
-    """`key=value` texts. A key may contain = where the value is a number; a config's value may contain one."""
-    pairs: dict[str, Value] = {}
-    for text in texts or ():
-        key, equals, value = text.partition("=") if option == SET else text.rpartition("=")
-        key, value = key.strip(), value.strip()
-        if not equals or not key:
-            raise InputError(f"must be {form}, not {text!r}", option)
-        name, read_value = read(key, value)
-        if name in pairs and pairs[name] != read_value:
-            raise InputError(f"{name} is given twice", option)
-        pairs[name] = read_value
-    return pairs
-
-
-def _of_every(text: str) -> str:
-    return text if "=" in text else f"{EVERY_PROCESS}={text}"
-
-
-def _thread_count(process: str, value: str) -> tuple[str, int]:
-    return process, check_count(_number(value, THREADS), THREADS)
 
 
 def _partition_count(topic: str, value: str) -> tuple[str, int]:
-    return topic, as_partitions(_number(value, PARTITIONS), PARTITIONS)
-
-
-def _lag(key: str, value: str) -> tuple[str, int]:
-    """`key`: a task or *, on every process or, after P/, on one."""
-    process, slash, task = key.rpartition("/")
-    if slash and not process:
-        raise InputError(f"must be P/TASK=N, not {key}={value}", LAGS)
-    if task != EVERY_PROCESS:
-        as_task_id(task, LAGS)
-    return key, as_offset(_number(value, LAGS), LAGS)
-
-
-def _number(text: str, option: str) -> int:
-    if not text.isascii() or not text.replace("_", "").replace(",", "").isdigit() or len(text) > 40:
-        raise InputError(f"must be a whole number, not {text[:80]!r}", option)
-    return int(text.replace("_", "").replace(",", ""))
-
-
-def _added(text: str) -> AddedInstances:
-    size, *tags = text.split(",")
-    count, times, threads = size.strip().partition("x")
-    if not count or (times and not threads):
-        raise InputError(f"must be NxT, for example 3x4, not {text!r}", ADD_INSTANCES)
-    added = AddedInstances(
-        check_count(_number(count, ADD_INSTANCES), ADD_INSTANCES),
-        check_count(_number(threads, ADD_INSTANCES), ADD_INSTANCES) if times else 1,
-        dict(_tag(tag, ADD_INSTANCES) for tag in tags),
-    )
-    return check_added(added, ADD_INSTANCES)
+    return topic, as_partitions(typed_number(value, PARTITIONS), PARTITIONS)
 
 
 def _tags(texts: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -198,15 +145,8 @@ def _tags(texts: Sequence[str]) -> dict[str, dict[str, str]]:
         if colon and not process:
             raise InputError(f"must be [P:]TAG=VALUE,.., not {text!r}", TAGS)
         tags = by_process.setdefault(process or EVERY_PROCESS, {})
-        tags.update(_tag(tag, TAGS) for tag in f"{first_key}{equals}{value}".split(","))
+        tags.update(typed_tag(tag, TAGS) for tag in f"{first_key}{equals}{value}".split(","))
     return by_process
-
-
-def _tag(text: str, option: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip() or not value.strip():
-        raise InputError(f"a tag must be TAG=VALUE, not {text!r}", option)
-    return key.strip(), value.strip()
 
 
 def _topology(file: str) -> GroupTopology:

@@ -12,10 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assignor.types import LATEST_OFFSET
 from coordinator_api.views.words import count, duration, plural
-
-LATEST_OFFSET, UNKNOWN_OFFSET_SUM = -2, -3
-"""Lags as Kafka's leader has them: of an active that runs, and of a copy of which nothing is known."""
 
 MOST_PLAIN_COPIES = 400
 """A group with more copies is shown by its script alone."""
@@ -148,21 +146,13 @@ class GridRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RestoringChip:
-    """A copy that is behind, and where it is."""
-
-    instance: str
-    chip: Chip
-
-
-@dataclass(frozen=True, slots=True)
 class GroupGrid:
     """`unplaced`: tasks that no member has as active, among those that somebody has a copy of. `restoring`: all copies
-    that are behind, the furthest first. `says_lags`: whether any is known.
+    that are behind, each with the name of its instance, the furthest first.
     """
 
     rows: tuple[GridRow, ...]
-    restoring: tuple[RestoringChip, ...]
+    restoring: tuple[tuple[str, Chip], ...]
     unplaced: tuple[str, ...]
     subtopologies: tuple[str, ...]
     racks: tuple[str, ...]
@@ -194,15 +184,10 @@ def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now
     rows = tuple(_row(process_id, each, chips, goes_on) for process_id, each in _instances(document["members"]))
     rows = tuple(sorted(rows, key=lambda row: (_natural(row.name), row.process_id)))
     active = {copy["task"] for copy in document["tasks"] if copy["role"] == "active"}
+    shown = [(row.name, chip) for row in rows for thread in row.threads for chip in thread.chips]
     restoring = sorted(
-        (
-            RestoringChip(row.name, chip)
-            for row in rows
-            for thread in row.threads
-            for chip in thread.chips
-            if chip.standing == "behind"
-        ),
-        key=lambda each: (-(each.chip.lag or 0), _by_number(each.chip.task)),
+        (each for each in shown if each[1].standing == "behind"),
+        key=lambda each: (-(each[1].lag or 0), _by_number(each[1].task)),
     )
     return GroupGrid(
         rows,

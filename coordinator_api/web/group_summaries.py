@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from assignor.types import LATEST_OFFSET
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
@@ -29,9 +30,6 @@ from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElse
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of
 from coordinator_api.web.group_documents import GroupDocuments
-
-LATEST_OFFSET = -2
-"""The lag of a task that runs, as Kafka's leader has it."""
 
 DESCRIBE_EVERY_S = 1.0
 """How often a group is described, unless that takes more than a fortieth of this time."""

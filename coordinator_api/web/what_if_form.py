@@ -9,8 +9,8 @@ from assignor.errors import AssignorFault, InputError
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX
-from assignor.what_if import EVERY_PROCESS, AddedInstances, Changes
-from assignor.what_if.changes import MAX_INSTANCES, check_added
+from assignor.what_if import EVERY_PROCESS, Changes
+from assignor.what_if.typed_changes import typed_instances, typed_lags, typed_threads
 from coordinator_api.views.words import sentence
 
 LONGEST = 2_000
@@ -122,46 +122,14 @@ def _read(name: str, text: str) -> object:
         return as_assignor(text, "")
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if name == "add":
-        return tuple(_added(part) for part in parts)
+        return tuple(typed_instances(part, "") for part in parts)
     if name == "lags":
-        return dict(_lag(part) for part in parts)
+        return typed_lags(parts, "")
     if name == "threads":
-        return dict(_threads(part) for part in parts)
+        return typed_threads(parts, "")
     if EVERY_PROCESS in parts:
         raise InputError("must name instances; all of them cannot be removed")
     return tuple(dict.fromkeys(parts))
-
-
-def _added(text: str) -> AddedInstances:
-    count, times, threads = text.partition("x")
-    if not count or (times and not threads):
-        raise InputError(f"must be NxT, for example 2x4, not {text!r}")
-    return check_added(AddedInstances(_number(count), _number(threads) if times else 1), "")
-
-
-def _threads(text: str) -> tuple[str, int]:
-    process, equals, number = text.rpartition("=")
-    if equals and not process:
-        raise InputError(f"must be a number or P=N, not {text!r}")
-    return process.strip() or EVERY_PROCESS, _number(number)
-
-
-def _lag(text: str) -> tuple[str, int]:
-    task, equals, records = text.rpartition("=")
-    if not equals or not task.strip():
-        raise InputError(f"must be TASK=N, for example 0_3=5000, not {text[:80]!r}")
-    if not (records.strip().isascii() and records.strip().isdigit()) or len(records.strip()) > 18:
-        raise InputError(f"must be a whole number of records, not {records.strip()[:80]!r}")
-    return task.strip(), int(records)
-
-
-def _number(text: str) -> int:
-    text = text.strip()
-    if not text.isascii() or not text.isdigit() or len(text) > 10:
-        raise InputError(f"must be a whole number, not {text[:80]!r}")
-    if not 1 <= int(text) <= MAX_INSTANCES:
-        raise InputError(f"must be from 1 to {MAX_INSTANCES:,}, not {int(text)}")
-    return int(text)
 
 
 def _changes(found: Mapping[str, object]) -> Changes:

@@ -79,7 +79,7 @@ def test_should_say_of_each_copy_how_far_it_is() -> None:
         "active 0_2": "how far behind is not known",
         "warm-up 1_0": "600 records behind of 1\u202f000, until when is not known",
     }
-    assert [(each.instance, each.chip.done) for each in grid.restoring] == [("app-10", 40)]
+    assert [(instance, chip.done) for instance, chip in grid.restoring] == [("app-10", 40)]
 
 
 def test_should_tell_until_when_a_copy_is_restored_from_two_looks() -> None:
@@ -90,9 +90,9 @@ def test_should_tell_until_when_a_copy_is_restored_from_two_looks() -> None:
     grid = group_grid(of_two(), before, 12_000)
 
     # 200 records in 2 s, and 500 to go until 100 are left
-    assert grid.restoring[0].chip == Chip("1_0", "warm-up", "behind", 600, 1_000, 5_000)
-    assert group_grid(of_two(), before, 10_100).restoring[0].chip.left_ms is None
-    assert group_grid(looked, before, 12_000).restoring[0].chip.left_ms is None
+    assert grid.restoring[0][1] == Chip("1_0", "warm-up", "behind", 600, 1_000, 5_000)
+    assert group_grid(of_two(), before, 10_100).restoring[0][1].left_ms is None
+    assert group_grid(looked, before, 12_000).restoring[0][1].left_ms is None
 
 
 def test_should_not_say_that_a_task_runs_whose_owner_has_not_heard_of_it() -> None:
