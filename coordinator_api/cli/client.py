@@ -68,7 +68,7 @@ def call(
         try:
             address, response = ask(addresses, CoordinatorCall(path, TIMEOUT_S, query), send)
         except NoAnswer as error:
-            raise _nobody(error.said) from None
+            raise _unanswered(error.said) from None
     if response.is_success:
         return _answer(response, address)
     refusal = refusal_of(response.status_code, response.content)
@@ -83,18 +83,18 @@ _addresses = functools.cache(addresses_of)
 """The same for all calls of a command: what one call has learnt about the addresses, the next one knows."""
 
 
-def _nobody(said: Mapping[str, str]) -> InputError:
-    """`said`: what became of the call at each address that was asked."""
-    problems = {address: tls_problem(what) for address, what in said.items()}
-    if len(said) == 1:
+def _unanswered(answers: Mapping[str, str]) -> InputError:
+    """`answers`: what became of the call at each address that was asked."""
+    problems = {address: tls_problem(what) for address, what in answers.items()}
+    if len(answers) == 1:
         address, problem = next(iter(problems.items()))
         if problem is not None:
             return InputError(problem, address)
-    for address, what in said.items():
+    for address, what in answers.items():
         advice = advice_of(what)
         if advice is not None:  # this machine refused, not the coordinator
             return InputError(f"cannot be asked: {what}; {advice}", address)
-    each = ", ".join(f"{address} ({problems[address] or what})" for address, what in said.items())
+    each = ", ".join(f"{address} ({problems[address] or what})" for address, what in answers.items())
     return InputError(f"no coordinator answers at {each}: start one with `assignor serve`, or name it by --coordinator")
 
 

@@ -1,32 +1,16 @@
-"""Numbers, times, states and outcomes as people read them."""
+"""Numbers, times, causes and outcomes as people read them."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from assignor.story.words import duration as exact_duration
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
-Tone = Literal["good", "busy", "idle", "warn", "bad"]
-"""Each has its own shape: disc, half disc, ring, triangle, square."""
-
-_TONES: Mapping[str, Tone] = {
-    "Stable": "good",
-    "PreparingRebalance": "busy",
-    "CompletingRebalance": "busy",
-    "Empty": "idle",
-    "Dead": "bad",
-}
-_CONDITIONS = {
-    "MISSING_SOURCE_TOPICS": "waits for source topics",
-    "REBALANCE_FAILED": "the last rebalance failed",
-    "NO_TASKS": "no member has a task",
-    "PAUSED": "paused by an operator",
-}
 _CAUSES = {
     "member-joined": "a member joined",
     "subscription-changed": "a member's subscription changed",
@@ -112,27 +96,6 @@ def has_words(query: str, *texts: str) -> bool:
 
 def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
-
-
-class Badge(NamedTuple):
-    """The state of a group as a word and a shape, so that it can be told apart without colour. `more`: a few words that
-    explain it, may be empty.
-    """
-
-    word: str
-    tone: Tone
-    more: str = ""
-
-
-def state_badge(state: str, condition: str | None = None, draining: bool = False) -> Badge:
-    """`condition`: why a Stable group does no work."""
-    if condition is not None:
-        return Badge(state, "warn", _CONDITIONS.get(condition, condition))
-    if state == "Unknown":
-        return Badge(state, "warn", "its coordinator does not answer")
-    if draining:
-        return Badge(state, "warn", "members are told to stop")
-    return Badge(state, _TONES.get(state, "idle"))
 
 
 def cause_of(reason: str) -> str:

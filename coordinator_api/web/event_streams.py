@@ -1,4 +1,4 @@
-"""Server-sent events: a page is told that what it shows has changed, and fetches it again.
+"""Server-sent events: the service reports that what a page shows has changed, and the page fetches it again.
 
     : hello                 at once, and then every 15 s, so that a broken connection is noticed
     event: changed          with a digest of what there is to see now; a page that shows it already does nothing
@@ -45,7 +45,7 @@ The iteration ends when the service stops.
 async def digests_of(
     watched: AbstractContextManager[Watcher], digest: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[str | None, None]:
-    """The digest now, after each commit that `watched` is told of, and once a second; with pauses that leave three
+    """The digest now, after each commit that `watched` reports, and once a second; with pauses that leave three
     quarters of the time to others.
     """
     loop = asyncio.get_running_loop()

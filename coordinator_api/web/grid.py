@@ -116,7 +116,7 @@ class GridThread:
 
     @property
     def is_up_to_date(self) -> bool:
-        """Nothing has to be said of it: who is away fetches nothing, and its instance says so."""
+        """False for a thread that has not fetched its tasks. For one that is away, its instance is marked instead."""
         return self.fetched or self.away_until_ms is not None
 
 

@@ -14,10 +14,10 @@ from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.models.groups import UnreadableGroupLine
 from coordinator_api.http.other_coordinators import ListsElsewhere, groups_elsewhere
 from coordinator_api.http.routes.surface import TheCoordinator, answer
-from coordinator_api.views.words import has_words, state_badge
+from coordinator_api.views.words import has_words
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedLine, SummarizedList, digest_of
-from coordinator_api.web.rendering import page, see_other, wants_live_part
+from coordinator_api.web.rendering import page, see_other, state_badge, wants_live_part
 from coordinator_api.web.sessions import HOME
 from coordinator_api.web.static_files import SECURITY_HEADERS
 

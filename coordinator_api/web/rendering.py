@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import cache
+from typing import Literal, NamedTuple
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
 from assignor.access.principals import ANYBODY
+from assignor.coordinator_calls import state_in_words
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.proxies import reference, way_to_root
 from coordinator_api.views import words
@@ -20,6 +22,38 @@ from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 """Of pages with data: neither a browser nor a proxy keeps them."""
+
+Tone = Literal["good", "busy", "idle", "warn", "bad"]
+"""Each has its own shape: disc, half disc, ring, triangle, square."""
+
+_TONES: Mapping[str, Tone] = {
+    "Stable": "good",
+    "PreparingRebalance": "busy",
+    "CompletingRebalance": "busy",
+    "Empty": "idle",
+    "Dead": "bad",
+}
+
+
+class Badge(NamedTuple):
+    """The state of a group as a word and a shape, so that it can be told apart without colour. `more`: a few words that
+    explain it, may be empty.
+    """
+
+    word: str
+    tone: Tone
+    more: str = ""
+
+
+def state_badge(state: str, condition: str | None = None, draining: bool = False) -> Badge:
+    """`condition`: why a Stable group does no work."""
+    if condition is not None:
+        return Badge(state, "warn", state_in_words(state, condition))
+    if state == "Unknown":
+        return Badge(state, "warn", "its coordinator does not answer")
+    if draining:
+        return Badge(state, "warn", "members are told to stop")
+    return Badge(state, _TONES.get(state, "idle"))
 
 
 @cache
@@ -32,7 +66,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     of_templates = (words.count, words.plural, words.duration, words.utc, words.utc_iso, words.sentence)
-    of_groups = (words.state_badge, words.cause_of, words.outcome_of, words.hold_text, moves_of_held, missing_of_drain)
+    of_groups = (state_badge, words.cause_of, words.outcome_of, words.hold_text, moves_of_held, missing_of_drain)
     for each in (*of_templates, *of_groups):
         environment.filters[each.__name__] = each
     return environment

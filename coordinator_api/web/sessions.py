@@ -1,4 +1,4 @@
-"""Who looks at a page, and forms that no other web page can send.
+"""Sessions of browsers, and forms that no other web page can send.
 
 The cookie holds the token itself: scripts cannot read it, a browser sends it below /ui alone and only for pages of this
 service, and it ends with the browser. A form counts when the browser says that it comes from a page of this service,

@@ -1,6 +1,6 @@
 """A store asked by key, through the coordinator: the browser talks to no instance itself.
 
-The addresses come from members, so a call goes only to one that a member of this group has told as its own. It is one
+The addresses come from members, so a call goes only to one that a member of this group reports as its own. It is one
 GET of a fixed path, follows no redirect, and is bounded in time, tries and bytes. It goes to the address that was
 checked, never to one of the machine's own network services (link-local, multicast). It carries the service's own token
 for instances, never that of the visitor.
@@ -32,7 +32,7 @@ _ASK_ANOTHER = ("INVALID_STATE_STORE_PARTITION", "STORE_NOT_READY", "STALE_STORE
 
 
 class StoreUnanswered(AssignorFault):
-    """No instance gave an answer; the message says why, and `tried` what each one said."""
+    """No instance gave an answer; the message says why, and `tried` what each one answered."""
 
     def __init__(self, message: str, tried: Mapping[str, str]) -> None:
         super().__init__(message)
@@ -55,9 +55,9 @@ class StoreAnswer:
 
 
 def endpoints_of(document: Mapping[str, Any]) -> list[str]:
-    """Where the instances of a group answer, as its members told. `document`: as `GET /v1/groups/{group}` answers."""
-    told = dict.fromkeys(member["user_endpoint"] for member in document["members"] if member["away_until_ms"] is None)
-    return [each for each in told if each is not None and _ENDPOINT.fullmatch(each)]
+    """Where the instances of a group answer, as its members report. `document`: as `GET /v1/groups/{group}` answers."""
+    known = dict.fromkeys(member["user_endpoint"] for member in document["members"] if member["away_until_ms"] is None)
+    return [each for each in known if each is not None and _ENDPOINT.fullmatch(each)]
 
 
 async def ask_by_key(

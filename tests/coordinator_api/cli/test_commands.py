@@ -8,13 +8,16 @@ import re
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import httpx
 import pytest
 
+from assignor.commands.tables import View
 from assignor.errors import InputError
 from coordinator_api.cli.client import call
+from coordinator_api.cli.rebalance_commands import rebalance_list
 from coordinator_api.settings import setting_rows
 from tests import program
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
@@ -288,3 +291,26 @@ def test_should_be_commands_of_the_installed_program(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout) == (0, "schema 0005: upgraded from nothing\n")
     assert (tmp_path / "assignor.sqlite3").exists()
+
+
+@pytest.mark.parametrize(
+    ("hold", "words"),
+    [
+        ({"ended": None, "by": None, "reason": None}, "It waits since 1970-01-01 00:00:01 UTC."),
+        (
+            {"ended": "discarded", "by": "olga", "reason": "too early"},
+            "Held, then discarded by olga: every task stayed where it was, because: too early.",
+        ),
+        ({"ended": "time-limit", "by": None, "reason": None}, "Held, then carried out when its time limit had passed."),
+    ],
+)
+def test_should_say_how_a_wait_for_approval_ended(hold: dict[str, Any], words: str) -> None:
+    line = {"generation_id": 7, "reason": "member-left", "outcome": "stable", "members": 2, "now_ms": 5, "error": None}
+
+    told = rebalance_list(
+        {"rebalances": [{**line, "hold": {**hold, "since_ms": 1_000, "at_ms": None}}, line]}, View(width=200, now_ms=10)
+    )
+
+    waited, other = told.splitlines()[1:]
+    assert f" {words}  " in waited
+    assert other.split() == ["7", "member-left", "stable", "2", "-", "0s"]

@@ -8,6 +8,8 @@ import re
 import httpx
 import pytest
 
+from assignor.errors import InputError
+from coordinator_api.cli.calls import duration_ms
 from tests.coordinator_api.cli.test_commands import assignor, group_of
 from tests.coordinator_api.group_members import CHANGELOG, HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess
@@ -112,6 +114,20 @@ def test_should_switch_promotion_on_and_off(service: ServiceProcess, member: Htt
     assert re.search(told, " ".join(described.split()))
     assert off == (0, f'{{"group_id":"{group}","promotion":false}}\n', "")
     assert member.client.get(member.path).json()["levers"]["promotion"] is None
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [("500ms", 500), ("60s", 60_000), ("10m", 600_000), ("1h30m", 5_400_000), ("2h", 7_200_000), ("1m30s", 90_000)],
+)
+def test_should_read_a_duration(text: str, expected: int) -> None:
+    assert duration_ms(text, "DURATION") == expected
+
+
+@pytest.mark.parametrize("text", ["", "60", "s", "1s1m", "-5s", "1.5s", " 5s", "5s ", "1d", "9999999s"])
+def test_should_refuse_what_is_no_duration(text: str) -> None:
+    with pytest.raises(InputError, match="such as 60s, 10m or 1h30m"):
+        duration_ms(text, "DURATION")
 
 
 def _missing(lever: dict[str, object]) -> list[tuple[str | None, str]]:

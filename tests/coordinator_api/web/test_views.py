@@ -9,9 +9,9 @@ import pytest
 from coordinator_api.http.models.groups import UnreadableGroupLine
 from coordinator_api.views import words
 from coordinator_api.views.levers import SetLever, set_levers
-from coordinator_api.views.words import Badge, state_badge
 from coordinator_api.web.group_summaries import GroupSummary, SummarizedLine, SummarizedList
 from coordinator_api.web.groups_page import GroupsShown, chosen
+from coordinator_api.web.rendering import Badge, state_badge
 
 
 def entry(group_id: str, **changes: object) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def test_should_say_what_to_do_about_a_group() -> None:
 
 @pytest.mark.parametrize("state, condition, draining, badge", [
     ("Stable", None, False, Badge("Stable", "good")),
-    ("Stable", "NO_TASKS", False, Badge("Stable", "warn", "no member has a task")),
+    ("Stable", "NO_TASKS", False, Badge("Stable", "warn", "has no tasks")),
     ("Stable", None, True, Badge("Stable", "warn", "members are told to stop")),
     ("PreparingRebalance", None, False, Badge("PreparingRebalance", "busy")),
     ("Empty", None, False, Badge("Empty", "idle")),
