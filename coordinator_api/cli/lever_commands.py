@@ -19,7 +19,7 @@ from assignor.errors import InputError
 from assignor.story.words import duration
 from coordinator_api.cli.calls import Cell, GroupCommand, OperatorCommand, document_table, duration_ms
 from coordinator_api.views.forecasts import changed_tasks, verdict
-from coordinator_api.views.levers import missing_of_drain, moves_of_held
+from coordinator_api.views.levers import DONE, missing_of_drain, moves_of_held
 
 GenerationOption = Annotated[
     int | None,
@@ -62,7 +62,7 @@ def drain(
     group = command.group
     if instance is None and member is None and not end:
         command.send("POST", "/drain")
-        command.show({"draining": True}, "the coordinator tells every member to stop")
+        command.show({"draining": True}, DONE["stop-all"])
         return
     if (instance is None) == (member is None):
         raise InputError("name what is drained: one instance or one member", "--instance, --member")
@@ -99,8 +99,7 @@ def promote(
 ) -> None:
     """Rebalance as soon as all warm-ups have caught up."""
     command.send("DELETE" if off else "PUT", "/promotion")
-    when = "at the probing deadline" if off else "as soon as the warm-ups have caught up"
-    command.show({"promotion": not off}, f"the next rebalance comes {when}")
+    command.show({"promotion": not off}, DONE["promote-off" if off else "promote"])
 
 
 @levers.command("rebalance", epilog=example("groups rebalance orders --reason 'after the disk was replaced'"))
@@ -108,7 +107,7 @@ def promote(
 def request_rebalance(command: OperatorCommand) -> None:
     """Start a rebalance now."""
     command.send("POST", "/rebalance")
-    command.show({"rebalance": "requested"}, "a rebalance starts")
+    command.show({"rebalance": "requested"}, DONE["rebalance"])
 
 
 @levers.command("pause", epilog=example("groups pause orders --reason 'the database is being moved'"))
@@ -119,7 +118,7 @@ def pause_group(command: OperatorCommand) -> None:
     They stay members, restore their state and keep standbys up to date.
     """
     command.send("POST", "/pause")
-    command.show({"paused": True}, "members process nothing until it is resumed")
+    command.show({"paused": True}, DONE["pause"])
 
 
 @levers.command("resume", epilog=example("groups resume orders"))
@@ -127,7 +126,7 @@ def pause_group(command: OperatorCommand) -> None:
 def resume_group(command: OperatorCommand) -> None:
     """End a pause: members go on where they stopped."""
     command.send("POST", "/resume")
-    command.show({"paused": False}, "members go on")
+    command.show({"paused": False}, DONE["resume"])
 
 
 @levers.command("grace", epilog=example("groups grace orders 60s", "groups grace orders --off"))
@@ -147,7 +146,7 @@ def set_rejoin_grace(
         raise InputError("give a duration such as 60s, or --off", "DURATION")
     if grace is None:
         command.send("DELETE", "/rejoin-grace")
-        command.show({"rejoin_grace_ms": None}, "tasks of members that leave go to others at once")
+        command.show({"rejoin_grace_ms": None}, DONE["grace-off"])
         return
     grace_ms = duration_ms(grace, "DURATION")
     command.send("PUT", "/rejoin-grace", {"grace_ms": grace_ms})
@@ -171,7 +170,7 @@ def hold(
     """
     if off:
         command.send("DELETE", "/hold")
-        command.show({"hold": None}, "rebalances do not wait any more")
+        command.show({"hold": None}, DONE["hold-off"])
         return
     setting = {"time_limit_ms": duration_ms(time_limit, "--time-limit")}
     command.send("PUT", "/hold", setting)

@@ -10,6 +10,25 @@ from assignor.story.words import duration
 TASKS_NAMED = 20
 
 
+DONE: Mapping[str, str] = {
+    "approve": "the rebalance is carried out",
+    "discard": "the rebalance is discarded; tasks stay where they are",
+    "hold": "rebalances that move tasks now wait for approval",
+    "hold-off": "rebalances do not wait any more",
+    "drain": "the drain has begun; the table says when it is safe to stop",
+    "drain-end": "the drain has ended, and tasks may come again",
+    "grace": "tasks of members that leave now wait for them",
+    "grace-off": "tasks of members that leave go to others at once",
+    "promote": "the next rebalance comes as soon as the warm-ups have caught up",
+    "promote-off": "the next rebalance comes at the probing deadline",
+    "pause": "members process nothing until it is resumed",
+    "resume": "members go on",
+    "rebalance": "a rebalance starts",
+    "stop-all": "the coordinator tells every member to stop",
+}
+"""What has happened when the group has accepted an operator's command, by the command's name on the page."""
+
+
 class SetLever(NamedTuple):
     """A lever that is on. `effect`: a sentence without a full stop. `by`, `reason`: None when they are not known."""
 

@@ -28,13 +28,6 @@ class LeverForm(NamedTuple):
     reason: str | None
 
 
-class Lever(NamedTuple):
-    """`done`: what has happened when the group has accepted it."""
-
-    event: Callable[[LeverForm], events.Event]
-    done: str
-
-
 def _number(form: LeverForm, field: str, unit_ms: int, least_ms: int, most_ms: int, what: str) -> int:
     """In milliseconds."""
     text = form.fields.get(field, "").strip()
@@ -81,39 +74,21 @@ def _stop_all(form: LeverForm) -> events.Event:
     return events.Drain()
 
 
-LEVERS: Mapping[str, Lever] = {
-    "approve": Lever(
-        lambda form: events.ApproveRebalance(_generation(form), form.by, form.reason), "The rebalance is carried out."
-    ),
-    "discard": Lever(_discard, "The rebalance is discarded. Every task stays where it is."),
-    "hold": Lever(_hold, "Rebalances that move tasks now wait for approval."),
-    "hold-off": Lever(lambda form: events.EndHold(form.by, form.reason), "Rebalances do not wait any more."),
-    "drain": Lever(
-        lambda form: events.DrainInstance(*_target(form), form.by, form.reason),
-        "The drain has begun. The table says when it is safe to stop.",
-    ),
-    "drain-end": Lever(
-        lambda form: events.EndInstanceDrain(*_target(form)), "The drain has ended: it may have tasks again."
-    ),
-    "grace": Lever(_grace, "Tasks of members that leave now wait for them."),
-    "grace-off": Lever(
-        lambda form: events.SetRejoinGrace(None, form.by, form.reason), "Tasks wait for no member that leaves."
-    ),
-    "promote": Lever(
-        lambda form: events.SetPromotion(True, form.by, form.reason),
-        "The next rebalance comes as soon as warm-ups have caught up.",
-    ),
-    "promote-off": Lever(
-        lambda form: events.SetPromotion(False, form.by, form.reason),
-        "The next rebalance comes at the probing deadline.",
-    ),
-    "pause": Lever(
-        lambda form: events.SetPause(True, form.by, form.reason),
-        "The group is paused. Members hear of it with their next heartbeat.",
-    ),
-    "resume": Lever(lambda form: events.SetPause(False, form.by, form.reason), "Members go on."),
-    "rebalance": Lever(lambda form: events.RequestRebalance(form.by, form.reason), "A rebalance has begun."),
-    "stop-all": Lever(_stop_all, "Every member is told to stop with its next heartbeat."),
+EVENTS: Mapping[str, Callable[[LeverForm], events.Event]] = {
+    "approve": lambda form: events.ApproveRebalance(_generation(form), form.by, form.reason),
+    "discard": _discard,
+    "hold": _hold,
+    "hold-off": lambda form: events.EndHold(form.by, form.reason),
+    "drain": lambda form: events.DrainInstance(*_target(form), form.by, form.reason),
+    "drain-end": lambda form: events.EndInstanceDrain(*_target(form)),
+    "grace": _grace,
+    "grace-off": lambda form: events.SetRejoinGrace(None, form.by, form.reason),
+    "promote": lambda form: events.SetPromotion(True, form.by, form.reason),
+    "promote-off": lambda form: events.SetPromotion(False, form.by, form.reason),
+    "pause": lambda form: events.SetPause(True, form.by, form.reason),
+    "resume": lambda form: events.SetPause(False, form.by, form.reason),
+    "rebalance": lambda form: events.RequestRebalance(form.by, form.reason),
+    "stop-all": _stop_all,
 }
 """By the name that a form sends as `lever`."""
 
@@ -123,6 +98,6 @@ LABELS: Mapping[str, str] = {
     "target": "Instance or member",
     "sure": "The box",
     "generation": "The rebalance that waits",
-    **{f"{lever}-reason": "Reason" for lever in LEVERS},
+    **{f"{lever}-reason": "Reason" for lever in EVENTS},
 }
 """What the page calls a field, by its id."""

@@ -25,12 +25,12 @@ from coordinator_api.http.held_computations import look_at_held
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, caller
 from coordinator_api.views.forecasts import changes_shown
-from coordinator_api.views.levers import set_levers
+from coordinator_api.views.levers import DONE, set_levers
 from coordinator_api.views.words import plural
 from coordinator_api.web.group_documents import computing
 from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.group_summaries import GroupSummary
-from coordinator_api.web.lever_forms import INSTANCE, LABELS, LEVERS, MEMBER, LeverForm
+from coordinator_api.web.lever_forms import EVENTS, INSTANCE, LABELS, MEMBER, LeverForm
 from coordinator_api.web.rendering import page, see_other
 from coordinator_api.web.sessions import checked_form
 
@@ -43,16 +43,15 @@ _MOST_KEPT = 16
 @router.get("/ui/groups/{group}/levers")
 async def levers(request: Request, group_id: GroupId) -> Response:
     """The levers as they are, and forms for those who may set them."""
-    done = LEVERS.get(request.query_params.get("done", ""))
-    return await _shown(request, group_id, done=None if done is None else done.done)
+    return await _shown(request, group_id, done=DONE.get(request.query_params.get("done", "")))
 
 
 @router.post("/ui/groups/{group}/levers")
 async def apply(request: Request, group_id: GroupId, coordinator: TheCoordinator, form: Form) -> Response:
     """Do what the form asks for."""
     name = form.get("lever", "")
-    lever = LEVERS.get(name)
-    if lever is None:
+    event_of = EVENTS.get(name)
+    if event_of is None:
         raise Problem("INVALID_REQUEST", "the form names no lever of this page")
     note_effect(request, lever=name)
     typed = {f"{name}-{field}" if field == "reason" else field: value for field, value in form.items()}
@@ -62,7 +61,7 @@ async def apply(request: Request, group_id: GroupId, coordinator: TheCoordinator
             reason = note_reason(request, form.get("reason", "").strip())
         except Problem as problem:
             raise InputError(problem.detail.partition(": ")[2], f"{name}-reason") from None
-        event = lever.event(LeverForm(form, caller(request), reason))
+        event = event_of(LeverForm(form, caller(request), reason))
     except InputError as error:
         request.scope["state"][PROBLEM_CODE] = "INVALID_REQUEST"
         why = str(error).removeprefix(f"{error.where}: ")

@@ -149,7 +149,7 @@ def test_should_discard_what_waits_with_a_reason(
     operator.write(page.locator("#discard-reason"), "not during the sale")
     operator.press(button(page, "Discard"))
 
-    expect_done(page, "The rebalance is discarded. Every task stays where it is.")
+    expect_done(page, "The rebalance is discarded; tasks stay where they are.")
     expect(page.locator("#waiting")).to_contain_text("None waits now.")
     assert hold_of(first, 2).items() >= {"ended": "discarded", "reason": "not during the sale"}.items()
 
@@ -178,10 +178,10 @@ def test_should_set_grace_promote_pause_and_resume(
     operator.press(button(page, "Wait for members that leave"))
     expect_done(page, "Tasks of members that leave now wait for them.")
     operator.press(button(page, "Promote when caught up"))
-    expect_done(page, "The next rebalance comes as soon as warm-ups have caught up.")
+    expect_done(page, "The next rebalance comes as soon as the warm-ups have caught up.")
     operator.write(page.locator("#pause-reason"), "a new schema")
     operator.press(button(page, "Pause"))
-    expect_done(page, "The group is paused. Members hear of it with their next heartbeat.")
+    expect_done(page, "Members process nothing until it is resumed.")
 
     pulled = levers(group)
     assert sorted(pulled) == ["pause", "promotion", "rejoin_grace"]
@@ -202,7 +202,7 @@ def test_should_drain_an_instance_and_tell_when_it_can_be_stopped(
     operator.write(page.locator("#drain-reason"), "a new machine")
     operator.press(button(page, "Drain"))
 
-    expect_done(page, "The drain has begun. The table says when it is safe to stop.")
+    expect_done(page, "The drain has begun; the table says when it is safe to stop.")
     safe = page.locator("#drained tbody td").first
     expect(safe).to_contain_text("Not yet")
     (drained,) = levers(group)["drained"]
@@ -211,7 +211,7 @@ def test_should_drain_an_instance_and_tell_when_it_can_be_stopped(
     group.settle()
     expect(safe).to_have_text("Yes")
     operator.press(page.get_by_role("button", name="End the drain"))
-    expect_done(page, "The drain has ended: it may have tasks again.")
+    expect_done(page, "The drain has ended, and tasks may come again.")
     assert levers(group) == {}
 
 
@@ -221,12 +221,12 @@ def test_should_rebalance_and_stop_all(page: Page, origin: str, group: FewMember
 
     operator.write(page.locator("#rebalance-reason"), "to see it")
     operator.press(button(page, "Rebalance now"))
-    expect_done(page, "A rebalance has begun.")
+    expect_done(page, "A rebalance starts.")
     group.settle()
     assert group.client.get(f"/v1/groups/{group.id}").json()["generation_id"] > before
     operator.tick(page.get_by_label("I want the whole application to stop"))
     operator.press(button(page, "Tell all members to stop"))
-    expect_done(page, "Every member is told to stop with its next heartbeat.")
+    expect_done(page, "The coordinator tells every member to stop.")
     assert group.client.get(f"/v1/groups/{group.id}").json()["draining"] is True
 
 

@@ -12,8 +12,10 @@ from bs4 import BeautifulSoup
 
 from assignor.access.principals import Right
 from coordinator_api.http.page_rights import SESSION_COOKIE, cookie_value
+from coordinator_api.views.levers import DONE
+from coordinator_api.views.words import sentence
 from coordinator_api.web.group_summaries import GroupSummary
-from coordinator_api.web.lever_forms import LABELS, LEVERS
+from coordinator_api.web.lever_forms import LABELS
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
@@ -94,7 +96,7 @@ async def test_should_set_and_end_a_lever(
         "reason": "Gerät tauschen, 更换磁盘",
     }
     shown = soup(await browser.get(goes_to(answer)))
-    assert said(shown, "status") == LEVERS[on].done
+    assert said(shown, "status") == sentence(DONE[on])
     assert "Gerät tauschen, 更换磁盘" in shown.select_one("#live").get_text()  # type: ignore[union-attr]
     assert (await pull(browser, off)).status_code == 303
     assert pulled_levers(await document(service)) == {}
