@@ -23,7 +23,8 @@ from coordinator_api.settings import REMOVED, Settings, flag, setting_rows
 from coordinator_api.settings_sources import load
 
 if TYPE_CHECKING:
-    from coordinator_api.store.backup import BackupDone, Progress, RestoreDone
+    from coordinator_api.store.backup import BackupDone, RestoreDone
+    from coordinator_api.store.backup_file import Progress
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file with settings under their dotted names.")

@@ -8,6 +8,6 @@ A page stays up to date: its live part (`NAME_live.html`) is fetched again when 
 that its digest is another one now. Nothing is kept in the page. Without JavaScript every page can
 be read, every link followed and every form sent.
 
-To add a page: an address in `http/page_rights.py`, a file `NAME_page.py` with its route, named in `pages.py`, and two
+To add a page: an address in `http/call_rights.py`, a file `NAME_page.py` with its route, named in `pages.py`, and two
 templates; styles and scripts are files in `static/`, which has no folders.
 """

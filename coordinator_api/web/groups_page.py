@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 from fastapi import Request
 from starlette.responses import Response
 
-from coordinator_api.http.call_rights import checked_router, principal_of
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.dependencies import TheCoordinator, answer, checked_router
 from coordinator_api.http.models.groups import UnreadableGroupLine
 from coordinator_api.http.other_coordinators import ListsElsewhere, groups_elsewhere
-from coordinator_api.http.routes.surface import TheCoordinator, answer
 from coordinator_api.views.words import has_words
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedLine, SummarizedList, digest_of

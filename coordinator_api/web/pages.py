@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute
 
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.dependencies import checked_router
 from coordinator_api.http.problems import ProblemPage
 from coordinator_api.http.proxies import reference
 from coordinator_api.web import (

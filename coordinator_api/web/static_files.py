@@ -17,7 +17,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.dependencies import checked_router
 
 _TYPES = {
     "css": "text/css; charset=utf-8",

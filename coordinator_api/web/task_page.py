@@ -11,10 +11,9 @@ from starlette.responses import Response
 from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.bodies import run_in_worker
-from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.problems import Problem, from_input_error
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.http.connections import run_in_worker
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
+from coordinator_api.http.problems import Problem
 from coordinator_api.http.task_stories import task_story
 from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
 from coordinator_api.web.group_documents import computing
@@ -42,13 +41,10 @@ async def task(
     stored, has_more = await _stored(coordinator, group_id, before)
     if not stored:
         return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
-    try:
-        with computing(request, coordinator):
-            classes = coordinator.allowed_assignors.class_paths
-            recordings = tuple(raw for _, raw in stored)
-            made = await run_in_worker(request, coordinator, task_story, recordings, has_more, chosen, classes)
-    except InputError as error:
-        raise from_input_error(error) from None
+    with computing(request, coordinator):
+        classes = coordinator.allowed_assignors.class_paths
+        recordings = tuple(raw for _, raw in stored)
+        made = await run_in_worker(request, coordinator, task_story, recordings, has_more, chosen, classes)
     if made is None:
         raise Problem("RESOURCE_NOT_FOUND", f"no recorded rebalance of the last {len(stored)} has a task {chosen}")
     history, older = json.loads(made), stored[1][0] if has_more else None

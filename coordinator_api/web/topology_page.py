@@ -16,9 +16,8 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.types import LATEST_OFFSET
 from coordinator_api.group.image import GroupImage
-from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.hang_ups import unless_hung_up
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.http.connections import unless_hung_up
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.views.words import count, plural
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.rendering import page

@@ -10,7 +10,7 @@ import pytest
 
 from assignor.access.principals import Right
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
-from coordinator_api.http.page_rights import SESSION_COOKIE, cookie_value
+from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web.topology_page import topology_view
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants

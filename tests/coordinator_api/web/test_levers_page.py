@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from assignor.access.principals import Right
-from coordinator_api.http.page_rights import SESSION_COOKIE, cookie_value
+from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.views.levers import DONE
 from coordinator_api.views.words import sentence
 from coordinator_api.web.group_summaries import GroupSummary

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from assignor.access.principals import Right
-from coordinator_api.http.page_rights import PAGE_RIGHTS, SESSION_COOKIE, cookie_value
+from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web.login_page import TRY_S
 from coordinator_api.web.sessions import HOME, safe_next
 from tests.coordinator_api.group_members import definition, problem
