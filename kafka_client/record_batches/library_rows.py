@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import chain
-from operator import attrgetter, le
-from typing import TypeVar
+from operator import le
+from typing import Any, TypeVar
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -24,7 +24,6 @@ _MAGIC, _NOT_COMPRESSED, _APPEND_TIME = 2, 0, 0x08
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _TIMES = struct.Struct(">qq")
 _TIMES_AT = 27
-_COLUMNS_OF_RECORD = attrgetter("offset", "timestamp", "key", "value", "headers")
 _NO_HEADERS: list[tuple[str, bytes | None]] = []
 
 
@@ -32,20 +31,25 @@ def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int,
     attributes = 0 if append_time_ms is None else _APPEND_TIME
     times = (base_timestamp_ms, append_time_ms or 0)
     header = _HEADER.pack(base_offset, 0, -1, _MAGIC, 0, attributes, 0, *times, -1, -1, -1, count)
-    offsets: Sequence[int]
     try:
-        # one pass in C: a list comprehension for each column takes half again as long
-        columns = zip(*map(_COLUMNS_OF_RECORD, DefaultRecordBatch(header + body)), strict=True)
-        offsets, timestamps_ms, keys, values, headers = map(list, columns) if count else ([], [], [], [], [])
+        records: list[Any] = list(DefaultRecordBatch(header + body))
     except UnicodeDecodeError:
         return batch_rows.read_rows(body, count, base_offset, base_timestamp_ms, append_time_ms)
     except CorruptRecordException as error:
         raise ValueError(str(error)) from error
+    offsets: Sequence[int] = [record.offset for record in records]
     if any(map(le, offsets, chain((base_offset - 1,), offsets))):
         raise ValueError("its offsets do not rise")
     if offsets and offsets[-1] - offsets[0] == len(offsets) - 1:
         offsets = range(offsets[0], offsets[-1] + 1)
-    return offsets, timestamps_ms, keys, values, list(map(tuple, headers)) if any(headers) else None
+    headers = [record.headers for record in records]
+    return (
+        offsets,
+        [record.timestamp for record in records],
+        [record.key for record in records],
+        [record.value for record in records],
+        [tuple(each) for each in headers] if any(headers) else None,
+    )
 
 
 class LibraryRowWriter:

@@ -207,7 +207,7 @@ class JoinMergeProcessor(Operator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         wants_old = self._sends_old_values
-        entries, forwards_on_flush, set_record = None, False, context.current.set_record
+        entries, forwards_on_flush, current = None, False, context.current
         if self._store is not None:
             entries = context.state_store(self._store).entry_access()
             forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
@@ -215,7 +215,7 @@ class JoinMergeProcessor(Operator):
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = change
             if entries is not None:
-                set_record(timestamp_ms, headers)
+                current.timestamp_ms, current.headers = timestamp_ms, headers
                 entries.put(
                     entries.stored_key_of(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms
                 )

@@ -108,28 +108,14 @@ class StreamAggregateProcessor(Operator):
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
         forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._wants_old)
-        return self.receiver(entries, None if forwards_on_flush else child, context, wants_old=self._wants_old)
-
-    def receiver(
-        self, entries: EntryAccess, child: Receiver | None, context: NodeContext, *, wants_old: bool
-    ) -> Receiver:
-        """The receiver that updates the aggregate of each record's key. For the parameters see `aggregation`."""
-        stored_key_of = entries.stored_key_of
-        update = aggregation(entries, self._initializer, self._aggregator, child, context, wants_old=wants_old)
-
-        def aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            if key is None or value is None:
-                context.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
-            else:
-                update(stored_key_of(key), key, key, value, timestamp_ms, headers)
-
-        return aggregate
-
-
-Update = Callable[[Any, Any, Any, Any, int, Headers], None]
-"""Updates one aggregate with a record. Takes the aggregate's key as `EntryAccess.stored_key_of` gives it, and its key
-in the table, which is not used if a flush hands the changes on; then key, value, timestamp and headers of the
-record."""
+        return aggregation(
+            entries,
+            self._initializer,
+            self._aggregator,
+            None if forwards_on_flush else child,
+            context,
+            wants_old=self._wants_old,
+        )
 
 
 def aggregation(
@@ -140,18 +126,26 @@ def aggregation(
     context: NodeContext,
     *,
     wants_old: bool,
-) -> Update:
-    """The function that updates the aggregates in a store.
+) -> Callable[..., None]:
+    """The receiver that updates the aggregate of each record's key. For the aggregate of a window, it also takes the
+    aggregate's key as `EntryAccess.stored_key_of` gives it, and its key in the table, for `child`.
 
     `child`: gets each change at once; None if the store hands the changes on when its record cache is flushed.
     `wants_old`: whether `child` needs the old value of a change.
     """
-    get, put, read, write = entries.get, entries.put, entries.read, entries.write
+    stored_key_of, get, put, read, write = entries.stored_key_of, entries.get, entries.put, entries.read, entries.write
     reads_old = wants_old and child is not None
-    set_record = context.current.set_record
+    current = context.current
 
-    def update(stored_key: Any, table_key: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-        set_record(timestamp_ms, headers)
+    def aggregate(
+        key: Any, value: Any, timestamp_ms: int, headers: Headers, stored_key: Any = None, table_key: Any = None
+    ) -> None:
+        if stored_key is None:
+            if key is None or value is None:
+                context.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
+                return
+            stored_key, table_key = stored_key_of(key), key
+        current.timestamp_ms, current.headers = timestamp_ms, headers
         stored, old = get(stored_key), None
         if stored is None:
             new = aggregator(key, value, initializer())
@@ -166,7 +160,7 @@ def aggregation(
         if child is not None:
             child(table_key, (new, old), timestamp_ms, headers)
 
-    return update
+    return aggregate
 
 
 class KStreamWindowAggregate(StoredTableSupplier):
@@ -212,7 +206,7 @@ class WindowAggregateProcessor(Operator):
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
         forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._wants_old)
-        update = aggregation(
+        aggregate = aggregation(
             entries,
             self._initializer,
             self._aggregator,
@@ -245,7 +239,7 @@ class WindowAggregateProcessor(Operator):
                 windowed = None
                 if not forwards_on_flush:
                     windowed = _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, size_ms)))
-                update(stored_key_of(key, start_ms), windowed, key, value, timestamp_ms, headers)
+                aggregate(key, value, timestamp_ms, headers, stored_key_of(key, start_ms), windowed)
 
         return window_aggregate
 

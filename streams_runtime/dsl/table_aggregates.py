@@ -156,7 +156,7 @@ class TableAggregateProcessor(Operator):
         forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         wants_old = self._sends_old_values and not forwards_on_flush
         stored_key_of, get, put, read, write, _, _ = entries
-        set_record = context.current.set_record
+        current = context.current
         initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
 
         def aggregate(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -165,7 +165,7 @@ class TableAggregateProcessor(Operator):
                     f"Record key for KTable aggregate operator with state {self._store} should not be null."
                 )
             added, removed = change
-            set_record(timestamp_ms, headers)
+            current.timestamp_ms, current.headers = timestamp_ms, headers
             stored_key = stored_key_of(key)
             stored, new, old = get(stored_key), None, None
             if stored is not None:

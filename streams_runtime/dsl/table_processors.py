@@ -120,11 +120,11 @@ class DerivedTableProcessor(Operator):
         # True: the store has a record cache, and forwards the change when the cache is flushed
         forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
-        set_record = context.current.set_record
+        current = context.current
 
         def kept_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = derived(key, change[0]), None
-            set_record(timestamp_ms, headers)
+            current.timestamp_ms, current.headers = timestamp_ms, headers
             stored_key = stored_key_of(key)
             if wants_old and (stored := get(stored_key)) is not None:
                 old = read(stored)[1]

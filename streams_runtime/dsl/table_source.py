@@ -65,13 +65,13 @@ class StoredTableSource(Operator):
         # True: the store has a record cache, and forwards the change when the cache is flushed
         forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
-        set_record, wants_old = context.current.set_record, self._sends_old_values
+        current, wants_old = context.current, self._sends_old_values
 
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
                 context.drop(DropReason.NULL_KEY, "null key")
                 return
-            set_record(timestamp_ms, headers)
+            current.timestamp_ms, current.headers = timestamp_ms, headers
             stored_key, old = stored_key_of(key), None
             stored = get(stored_key)
             if stored is not None:

@@ -111,7 +111,7 @@ class BatchContext(NodeContext):
         self._batch = batch
         task.move_to(batch.positions[-1], several=len(batch.positions) > 1)
         current.name = self.name
-        current.set_record(batch.columns.timestamps_ms[-1], ())
+        current.timestamp_ms, current.headers = batch.columns.timestamps_ms[-1], ()
         try:
             process_batch(batch.columns)
         finally:

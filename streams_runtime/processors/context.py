@@ -56,8 +56,8 @@ class CurrentNode:
     `name`: the name of the user's processor that runs; None if none runs.
     `timestamp_ms`, `headers`: those of the record that the node works on; -1 and () if there is none. Stores log their
     changes with these. A record goes depth first: a node hands it to one child after the other, each with everything
-    below that child. So a node sets its record before it uses a store, and `forward` sets it again when the children
-    return.
+    below that child. So a node sets both before it uses a store, and `forward` sets them again when the children
+    return. They are set without a method, which would cost 3 % of a counted record.
     `checked_headers`: the headers that were checked last, so that later nodes do not check them again.
     Source: `AbstractProcessorContext.currentNode`, `ProcessorContextImpl.forward`.
     """
@@ -70,11 +70,6 @@ class CurrentNode:
         self.headers: Headers = ()
         self.checked_headers: Headers = ()
         self._node_of_code: dict[CodeType, str] = {}
-
-    def set_record(self, timestamp_ms: int, headers: Headers) -> None:
-        """Make this the record that the node works on."""
-        self.timestamp_ms = timestamp_ms
-        self.headers = headers
 
     def clear(self) -> None:
         """No node works on a record."""
@@ -409,8 +404,8 @@ class Operator(ABC):
         """The receiver of this node. Called after the stores are open, and again whenever the task runs again.
 
         `child`: hands a record to all nodes below. An operator that goes on after a call of `child` (with another
-        record, or with its store) calls `context.guarded(child)` instead. An operator with a store calls
-        `context.current.set_record` with the record's timestamp and headers before it puts.
+        record, or with its store) calls `context.guarded(child)` instead. An operator with a store sets `timestamp_ms`
+        and `headers` of `context.current` to those of the record before it puts.
         """
 
 
