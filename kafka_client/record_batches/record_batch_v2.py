@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import threading
 import zlib
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, NamedTuple
@@ -36,6 +37,12 @@ _NO_ID = -1
 _UNCOMPRESSED = 0
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
 _GZIP_LEVEL, _LZ4_LEVEL, _ZSTD_LEVEL = 6, 0, 3
+
+_LZ4_MAX_RATIO = 255
+"""Of lz4's format: one byte of it stands for at most so many."""
+_MOST_KEPT_BYTES = 8 << 20
+_TOO_SMALL = "failed to write whole buffer"
+"""In cramjam's error if the result is larger than the buffer."""
 
 _XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)  # version, and the lowest version that can read it
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -162,7 +169,7 @@ def decompressed(codec: int, packed: memoryview) -> bytes:
     """Raises ValueError, also for a codec that is not known."""
     try:
         if codec == _LZ4:
-            return bytes(cramjam.lz4.decompress(packed))
+            return _from_lz4(packed)
         if codec == _ZSTD:
             return bytes(cramjam.zstd.decompress(packed))
         if codec == _GZIP:
@@ -172,6 +179,32 @@ def decompressed(codec: int, packed: memoryview) -> bytes:
     except (cramjam.DecompressionError, OSError, EOFError, zlib.error, struct.error) as error:
         raise ValueError(f"its compressed records are broken: {error}") from error
     raise ValueError(f"its compression has the number {codec}, which is not known")
+
+
+class _Lz4Buffer(threading.local):
+    """What this thread decompresses into. It is kept, as fresh memory costs the kernel ten times the decompression."""
+
+    def __init__(self) -> None:
+        self.room = bytearray(1 << 20)
+
+
+_lz4_buffer = _Lz4Buffer()
+
+
+def _from_lz4(packed: memoryview) -> bytes:
+    """Raises DecompressionError."""
+    room = _lz4_buffer.room
+    while True:
+        try:
+            length = cramjam.lz4.decompress_into(packed, room)
+        except cramjam.DecompressionError as error:
+            if _TOO_SMALL not in str(error) or len(room) > _LZ4_MAX_RATIO * len(packed):
+                raise
+            room = bytearray(2 * len(room))
+            if len(room) <= _MOST_KEPT_BYTES:
+                _lz4_buffer.room = room
+        else:
+            return bytes(memoryview(room)[:length])
 
 
 def _in_xerial_blocks(plain: bytes | bytearray) -> bytes:
