@@ -138,7 +138,7 @@ def _cluster(address: ProviderAddress, standing: ClusterStanding) -> GroupsClust
 
 def _group(group: GroupDescription, definition: RebalanceSnapshot, service: _SeenByService) -> GroupAnswer:
     """`definition`: with the cluster as it looks now, without offsets where they are not known."""
-    members = [_member(member) for member in group.members]
+    members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks = _tasks(group, definition)
     return GroupAnswer(
         group_id=group.group_id,
@@ -207,33 +207,6 @@ def _last_rebalance(last: LastRebalance | None) -> LastRebalanceAnswer | None:
         error_code=last.end.error_code,
         missing_topics=list(last.basis.missing_topics),
         revision=last.definition_revision,
-    )
-
-
-def _member(member: DescribedMember) -> GroupMemberAnswer:
-    join = member.member.last_join
-    held: dict[Role, list[str]] = {role: [] for role in Role}
-    for copy in member.tasks:
-        held[copy.role].append(str(copy.task_id))
-    return GroupMemberAnswer(
-        member_id=member.member.member_id,
-        client_id=join.client_id,
-        group_instance_id=join.group_instance_id,
-        incarnation=join.incarnation,
-        process_id=None if member.process_id is None else str(member.process_id),
-        user_endpoint=(member.subscribed.user_end_point or None) if member.subscribed else None,
-        rack=member.rack,
-        client_tags=dict(member.subscribed.client_tags) if member.subscribed else {},
-        generation_id=member.member.last_assignment.generation_id,
-        joined=member.has_joined,
-        fetched=member.fetched,
-        away_until_ms=member.member.away_until_ms,
-        last_heard_ms=member.last_heard_ms,
-        session_timeout_ms=join.session_timeout_ms or None,
-        rebalance_timeout_ms=join.rebalance_timeout_ms or None,
-        active=held[Role.ACTIVE],
-        standby=held[Role.STANDBY],
-        warm_up=held[Role.WARM_UP],
     )
 
 

@@ -6,10 +6,12 @@ Later releases may add fields.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, JsonValue
 
+from assignor.types import Role
+from coordinator_api.group.description import DescribedMember
 from coordinator_api.http.models.levers import HeldAnswer, LeversAnswer
 
 _MS = "Milliseconds since the epoch."
@@ -121,6 +123,33 @@ class GroupMemberAnswer(BaseModel):
     active: list[str]
     standby: list[str]
     warm_up: list[str]
+
+    @classmethod
+    def of(cls, member: DescribedMember) -> Self:
+        join = member.member.last_join
+        held: dict[Role, list[str]] = {role: [] for role in Role}
+        for copy in member.tasks:
+            held[copy.role].append(str(copy.task_id))
+        return cls(
+            member_id=member.member.member_id,
+            client_id=join.client_id,
+            group_instance_id=join.group_instance_id,
+            incarnation=join.incarnation,
+            process_id=None if member.process_id is None else str(member.process_id),
+            user_endpoint=(member.subscribed.user_end_point or None) if member.subscribed else None,
+            rack=member.rack,
+            client_tags=dict(member.subscribed.client_tags) if member.subscribed else {},
+            generation_id=member.member.last_assignment.generation_id,
+            joined=member.has_joined,
+            fetched=member.fetched,
+            away_until_ms=member.member.away_until_ms,
+            last_heard_ms=member.last_heard_ms,
+            session_timeout_ms=join.session_timeout_ms or None,
+            rebalance_timeout_ms=join.rebalance_timeout_ms or None,
+            active=held[Role.ACTIVE],
+            standby=held[Role.STANDBY],
+            warm_up=held[Role.WARM_UP],
+        )
 
 
 class TaskCopyAnswer(BaseModel):

@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
-from coordinator_api.group.events import Heartbeat
+from coordinator_api.group.events import Heartbeat, Join
 from coordinator_api.groups.notices import ProcessNotice
 from coordinator_api.http.json_objects import check_values
 
@@ -170,6 +170,21 @@ class SubscriptionBody(_SentByMember):
         if join_id is not None and info.data.get("member_id") is not None:
             raise ValueError("is of a first join; a rejoin is repeated with its member_id")
         return join_id
+
+    def of_member(self, new_member_id: str) -> Join:
+        """`new_member_id`: a fresh id, for a join that makes a new member."""
+        return Join(
+            subscription=self.subscription,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            new_member_id=new_member_id,
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            incarnation=self.incarnation,
+            client_id=self.client_id,
+            join_id=self.join_id,
+            leave_on_disconnect=self.leave_on_disconnect,
+        )
 
 
 class HeartbeatBody(_SentByMember):

@@ -118,18 +118,7 @@ async def subscribe(
     await _check_subscription(body.subscription)
     joined = accepted(
         await runtime.handle(
-            events.Join(
-                subscription=body.subscription,
-                session_timeout_ms=body.session_timeout_ms,
-                rebalance_timeout_ms=body.rebalance_timeout_ms,
-                new_member_id=coordinator.new_member_id(body.client_id, body.group_instance_id),
-                member_id=body.member_id,
-                group_instance_id=body.group_instance_id,
-                incarnation=body.incarnation,
-                client_id=body.client_id,
-                join_id=body.join_id,
-                leave_on_disconnect=body.leave_on_disconnect,
-            ),
+            body.of_member(coordinator.new_member_id(body.client_id, body.group_instance_id)),
             tenant=principal_of(request).group_prefix,
         ),
         JoinAnswered,
