@@ -76,9 +76,9 @@ class GroupDescription:
 
 
 def describe(
-    group_id: str, image: GroupImage, sessions: Mapping[str, Session], sessions_then: Mapping[str, Session]
+    group_id: str, image: GroupImage, sessions: Mapping[str, Session], committed_sessions: Mapping[str, Session]
 ) -> GroupDescription:
-    """`sessions`: of the members now. `sessions_then`: of those of `image`, for members that have gone since."""
+    """`sessions`: of the members now. `committed_sessions`: of those of `image`, for members that have gone since."""
     last = image.last_rebalance
     present = last.end if last is not None and image.state is GroupState.STABLE else None
     return GroupDescription(
@@ -93,7 +93,7 @@ def describe(
         error=present.error if present else None,
         last_rebalance=last,
         members=tuple(
-            _describe_member(image, member, sessions.get(member_id) or sessions_then.get(member_id))
+            _describe_member(image, member, sessions.get(member_id) or committed_sessions.get(member_id))
             for member_id, member in image.members.items()
         ),
         led_by=image.led_by,

@@ -138,14 +138,14 @@ class Group:
         return self._liveness.sessions
 
     def describe(
-        self, image: GroupImage | None = None, sessions_then: Mapping[str, Session] | None = None
+        self, image: GroupImage | None = None, committed_sessions: Mapping[str, Session] | None = None
     ) -> GroupDescription:
         """`image`: the state to describe, the last committed one; None for the present one.
 
-        `sessions_then`: those of that state. A member that has left since, by an event whose records are still being
-        committed, has its session only there.
+        `committed_sessions`: those of that state. A member that has left since, by an event whose records are still
+        being committed, has its session only there.
         """
-        return describe(self.group_id, image or self._image, self._liveness.sessions, sessions_then or {})
+        return describe(self.group_id, image or self._image, self._liveness.sessions, committed_sessions or {})
 
     def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
         """By member: the offset sum of each of its tasks, as its last heartbeat reported them. Not durable."""

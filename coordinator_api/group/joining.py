@@ -2,7 +2,7 @@
 
 A join is answered at once. It never waits for the rebalance: members learn of that by heartbeats, and fetch their
 assignment when it is there. So a join that is sent again, because its answer was lost, must change nothing: the same
-bytes for the same rebalance are the same join. A member that does mean to rejoin changes the unique field of its
+bytes for the same rebalance are the same join. To force a rebalance, a member changes the unique field of its
 subscription. Source: `classicGroupJoin...`, `updateStaticMemberThenRebalanceOrCompleteJoin` and
 `classicGroupLeaveToClassicGroup`, `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`;
 KIP-345 for static members.
@@ -310,7 +310,7 @@ def _away_until_ms(image: GroupImage, member: ClassicGroupMember, now_ms: int) -
 
 
 def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
-    """The dynamic member that left and that comes back with this first join; None when it is nobody."""
+    """The dynamic member that left and that comes back with this first join; None if no member matches."""
     away = [each for each in image.members.away() if not each.is_static and each.last_join.client_id == event.client_id]
     if not away:
         return None

@@ -326,11 +326,11 @@ class Coordinator:
 
     def read_again(self) -> None:
         for runtime in self.groups.values():
-            runtime.distrust()
+            runtime.reload_before_next_event()
 
-    def let_go(self) -> None:
+    def answer_now(self) -> None:
         for runtime in self.groups.values():
-            runtime.let_go()
+            runtime.answer_now()
 
     def _left(self, group_id: str) -> None:
         self.connections.forget(group_id)

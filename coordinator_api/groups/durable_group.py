@@ -72,7 +72,7 @@ class DurableGroup:
     group: Group
     image: GroupImage
     """The state that is committed. Immutable, so it may be read anywhere at any time."""
-    sessions_then: Mapping[str, Session]
+    committed_sessions: Mapping[str, Session]
     """Of the members of `image`, as they were when the first event after it was taken."""
     stored_bytes: int
     """Of the group's log and its recorded rebalances, as committed."""
@@ -103,7 +103,7 @@ class DurableGroup:
         self.is_uncertain = self._renews = False
         self._load(stored, replayed or replay_log(stored, environment))
 
-    def distrust(self) -> None:
+    def reload_before_next_event(self) -> None:
         """Have the group read from the store again before the next event."""
         self.is_uncertain = True
 
@@ -129,11 +129,11 @@ class DurableGroup:
         """
         outcome = self.group.handle(self._within_quotas(event, tenant) if tenant else event, now_ms)
         if not self._taken:
-            self.sessions_then = self.group.sessions
+            self.committed_sessions = self.group.sessions
         try:
             self.group.apply(outcome.records, now_ms)
         except BaseException:
-            self.distrust()
+            self.reload_before_next_event()
             raise
         self._taken.extend(outcome.records)
         self._taken_image = self.group.image
@@ -157,11 +157,11 @@ class DurableGroup:
             self._lease.check()
             await self._write(taken, response, recording_for, deleted)
         except NotOwner:
-            self.distrust()
+            self.reload_before_next_event()
             self._lease.was_lost()
             raise
         except BaseException:  # whatever ended the write, it may have been made
-            self.distrust()
+            self.reload_before_next_event()
             raise
         self.image = image
         self._note_use()
@@ -193,7 +193,7 @@ class DurableGroup:
             written = await write(self.group.group_id, self._sequence, lines, epoch=self._lease.epoch)
         except StoreError as error:
             self._telemetry.logger.warning("compaction_failed", error=str(error))
-            self.distrust()
+            self.reload_before_next_event()
             if isinstance(error, NotOwner):
                 self._lease.was_lost()
             return
@@ -204,7 +204,7 @@ class DurableGroup:
     def _load(self, stored: GroupLog, replayed: Group) -> None:
         self.group = replayed
         self.image = self._taken_image = self.group.image
-        self.sessions_then = self.group.sessions
+        self.committed_sessions = self.group.sessions
         self._taken, self._deleted = [], False
         self._sequence = stored.sequence
         self._log_bytes = sum(map(len, stored.records))
@@ -213,8 +213,8 @@ class DurableGroup:
         self._note_use()
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
-        """The event, told why there is no room for it. Nothing else happens until it has been taken, so that of two
-        members for one place one gets in.
+        """The event, with `no_room` set to the reason if a quota refuses it. Nothing else happens until it has been
+        taken, so that of two members for one place one gets in.
         """
         quotas, no_room = self._environment.quotas, None
         match event:

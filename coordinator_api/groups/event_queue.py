@@ -4,10 +4,10 @@
 
 Rules: an event that the group fails on fails alone. A commit that fails fails every event of its batch with StoreError,
 because none of them was stored for certain; the group is read from the store again before the next event. When its log
-turns out to be damaged, that event fails, and so does each one after it. While the group may not be answered for, all
-events fail, and nothing is taken. A deletion is
-a batch of its own, and an event that brings a recording is the last of its batch: a transaction holds one of each.
-The caller of an event may hang up at any time: the event happens all the same.
+turns out to be damaged, that event fails, and so does each one after it. While this process does not hold the lease of
+the group, all events fail, and nothing is taken. A deletion is a batch of its own, and an event that brings a recording
+is the last of its batch: a transaction holds one of each. The caller of an event may hang up at any time: the event
+happens all the same.
 
 The event loop turns between slices of the work, so that heartbeats, which do not wait here, are answered meanwhile.
 """
@@ -53,7 +53,7 @@ class _Waiting:
     def fail(self, error: BaseException) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # whoever asked for nothing to come back need not look at it
+            self.answer.exception()  # marks it as retrieved, so that asyncio does not log it
 
 
 @dataclass(slots=True)

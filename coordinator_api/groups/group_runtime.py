@@ -5,7 +5,7 @@
     heartbeat, fetch -> answered at once from the committed state; nothing of it waits for a commit
 
 A crash at any point loses nothing that was answered: what was not committed was not answered. What is answered from
-memory looks first whether the group is still owned here (`lease`). The group's rules are in
+memory first checks that this process still holds the lease of the group (`lease`). The group's rules are in
 `group/`. This file notes signs of life as they arrive, and hands what comes of an event to those who carry it out:
 
     event_queue       who waits, and what shares a commit       held_requests    long polls and held heartbeats
@@ -147,7 +147,7 @@ class GroupRuntime:
         """Raises StoreError when the records could not be committed: the caller must not take the event as done.
 
         It happens even if its caller is cancelled. `recording`: of a `ReportRebalance`, stored with it when it is new.
-        `tenant`: whose quotas it has to keep (`quotas`).
+        `tenant`: whose quotas it has to keep (`admission.Quotas`).
         """
         if isinstance(event, HeartbeatOrFetch):
             return await self.respond(event)
@@ -189,7 +189,7 @@ class GroupRuntime:
     ) -> Response:
         """Answer `fetch`, held up to `wait_s` seconds while the assignment is pending, or until `gone()` returns.
 
-        Raises StoreError like `hear`.
+        Raises StoreError like `respond`.
         """
         response = await self.respond(fetch)
         if not isinstance(response, AssignmentPending) or wait_s <= 0:
@@ -206,7 +206,7 @@ class GroupRuntime:
     ) -> Response:
         """`ProcessHeartbeatAnswered` or `Rejected`. While its `news` are the `known` ones, the answer is held up to
         `wait_s` seconds, or until `gone()` returns, and never for more than half of a session, because to be held is no
-        sign of life. Raises StoreError like `hear`.
+        sign of life. Raises StoreError like `respond`.
         """
         response = await self.respond(beat)
         if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
@@ -255,8 +255,8 @@ class GroupRuntime:
     async def describe(self) -> tuple[GroupDescription, GroupImage]:
         """The committed group, and the state that was described. In a thread: a large group takes time."""
         self.lease.check()
-        group, image, sessions_then = self.group, self.image, self._durable.sessions_then
-        return await asyncio.to_thread(group.describe, image, sessions_then), image
+        group, image, committed_sessions = self.group, self.image, self._durable.committed_sessions
+        return await asyncio.to_thread(group.describe, image, committed_sessions), image
 
     async def definition(self, image: GroupImage) -> Definition:
         """Of the state that was described."""
@@ -279,14 +279,14 @@ class GroupRuntime:
         """
         await self._queue.renew()
 
-    def distrust(self) -> None:
+    def reload_before_next_event(self) -> None:
         """Have the group read from the store before its next event. Sessions begin in full then."""
-        self._durable.distrust()
+        self._durable.reload_before_next_event()
         self._tick_later()
 
-    def let_go(self) -> None:
+    def answer_now(self) -> None:
         """Answer the requests that are held, as the group stands now. Those that come later are held."""
-        self._held.let_go()
+        self._held.answer_now()
 
     def release(self) -> None:
         """Hold no requests any longer: those that wait are answered as the group stands now."""
@@ -388,7 +388,7 @@ class GroupRuntime:
             self._carry_out(records, taken)
         except Exception as error:  # a bug; what was committed is answered all the same, and asked for again
             self._telemetry.logger.error("effects_not_carried_out", exc_info=error)
-            self.distrust()
+            self.reload_before_next_event()
 
     def _carry_out(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         image, now_ms = self._durable.image, self._clock.now_ms()
@@ -436,7 +436,7 @@ class GroupRuntime:
             else:  # a bug
                 self._telemetry.logger.error("tick_failed", exc_info=error)
             self._ticks_again = False
-            self.distrust()
+            self.reload_before_next_event()
         finally:
             self._ticking = None
         if self._ticks_again:

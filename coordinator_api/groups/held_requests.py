@@ -64,14 +64,14 @@ class _HeldRequest:
     members: int
     answer: asyncio.Future[Response | None]
 
-    def let_go(self) -> None:
+    def answer_now(self) -> None:
         if not self.answer.done():
             self.answer.set_result(None)
 
     def hung_up(self, gone: asyncio.Future[object]) -> None:
         if not gone.cancelled():
             gone.exception()  # however it ended, the caller is not there
-        self.let_go()
+        self.answer_now()
 
 
 class HeldRequests:
@@ -95,7 +95,7 @@ class HeldRequests:
         if self._released or not is_held(response):
             return response
         held = _HeldRequest(recheck, is_held, members, asyncio.get_running_loop().create_future())
-        deadline = asyncio.get_running_loop().call_later(wait_s, held.let_go)
+        deadline = asyncio.get_running_loop().call_later(wait_s, held.answer_now)
         hang_up = asyncio.ensure_future(gone())
         hang_up.add_done_callback(held.hung_up)
         self._held[held] = None
@@ -118,13 +118,13 @@ class HeldRequests:
     def release(self) -> None:
         """Hold no request any longer: answer each as the group stands now, all at once."""
         self._released = True
-        self.let_go()
+        self.answer_now()
 
-    def let_go(self) -> None:
+    def answer_now(self) -> None:
         """Answer each as the group stands now, all at once. Those that come later are held."""
         self._due.clear()
         for held in self._held:
-            held.let_go()
+            held.answer_now()
 
     async def _wake_in_waves(self) -> None:
         loop = asyncio.get_running_loop()

@@ -54,14 +54,14 @@ class HeldHeartbeats:
         try:
             yield
         finally:
-            self._let_go(connection_id, member_ids)
+            self._forget_members(connection_id, member_ids)
 
     def lost(self, connection_id: int, member_ids: Collection[str]) -> Mapping[str, int]:
         """The connection broke. Those of these members that have a heartbeat held on another one, and on which."""
-        self._let_go(connection_id, member_ids)
+        self._forget_members(connection_id, member_ids)
         return {each: next(reversed(self._held_on[each])) for each in member_ids if each in self._held_on}
 
-    def _let_go(self, connection_id: int, member_ids: Collection[str]) -> None:
+    def _forget_members(self, connection_id: int, member_ids: Collection[str]) -> None:
         for member_id in member_ids:
             held_on = self._held_on.get(member_id)
             if held_on is not None:

@@ -353,7 +353,7 @@ class CoordinatorLease:
         if not is_valid:
             self._ended_ms = self._now_ms()
             self._logger.warning("lease_ended", groups=groups)
-            self._groups.let_go()  # held callers get their answer now, and can go to another coordinator
+            self._groups.answer_now()  # held callers get their answer now, and can go to another coordinator
             self._notify_waiters()
         elif self._ended_ms is not None:
             self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)

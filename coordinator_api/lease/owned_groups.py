@@ -59,7 +59,7 @@ class GroupHost(Protocol):
     def read_again(self) -> None:
         """Read each group from the store before its next event."""
 
-    def let_go(self) -> None:
+    def answer_now(self) -> None:
         """Answer all requests that are held."""
 
 

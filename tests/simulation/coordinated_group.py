@@ -181,7 +181,7 @@ class CoordinatedGroup:
         elsewhere = {member_id: held.connection_id for held in self.held for member_id in held.recheck.members}
         self.ask(ConnectionLost(connection_id, elsewhere))
 
-    def distrust(self) -> None:
+    def reload_before_next_event(self) -> None:
         """Its coordinator's lease had ended for a while."""
         self._uncertain = True
         self._commit_those_that_wait(reads_again=True)

@@ -191,7 +191,7 @@ class SharedLease:
                     coordinator.close(group_id)
                 case ReadAgain():
                     for group in list(coordinator.groups.values()):
-                        group.distrust()
+                        group.reload_before_next_event()
                 case Enter():
                     for group_id in list(coordinator.groups):  # one that was just declared
                         coordinator.close(group_id)

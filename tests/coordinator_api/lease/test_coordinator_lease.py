@@ -63,7 +63,7 @@ class Groups:
     def read_again(self) -> None:
         self.done.append("read again")
 
-    def let_go(self) -> None:
+    def answer_now(self) -> None:
         self.done.append("let go")
 
 

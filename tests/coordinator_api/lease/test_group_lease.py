@@ -91,7 +91,7 @@ async def test_should_refuse_every_answer_while_the_lease_has_ended(led: Led) ->
     assert {type(each) for each in await every_answer(led.runtime)} == {LeaseEnded}
 
     led.lease.is_valid = True
-    led.runtime.distrust()
+    led.runtime.reload_before_next_event()
     answered = await led.runtime.respond(events.Heartbeat("m1", 1))
     assert isinstance(answered, HeartbeatAnswered)
     assert led.lost == []
@@ -100,7 +100,7 @@ async def test_should_refuse_every_answer_while_the_lease_has_ended(led: Led) ->
 async def test_should_refuse_every_answer_once_the_group_is_elsewhere(led: Led) -> None:
     held = await led.hold()
     led.runtime.lease.end()
-    led.runtime.let_go()
+    led.runtime.answer_now()
     with pytest.raises(NotOwner):
         await asyncio.wait_for(held, WAIT_S)
     assert {type(each) for each in await every_answer(led.runtime)} == {NotOwner}
@@ -109,7 +109,7 @@ async def test_should_refuse_every_answer_once_the_group_is_elsewhere(led: Led) 
 async def test_should_let_those_go_who_are_held_when_the_lease_ends(led: Led) -> None:
     held = await led.hold()
     led.lease.is_valid = False
-    led.runtime.let_go()
+    led.runtime.answer_now()
     with pytest.raises(LeaseEnded):
         await asyncio.wait_for(held, WAIT_S)
 
