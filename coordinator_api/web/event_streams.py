@@ -24,6 +24,7 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.held_requests import Watcher
 from coordinator_api.http.call_rights import Gate
 from coordinator_api.http.problems import Problem
+from coordinator_api.store.errors import StoreError
 from coordinator_api.web.static_files import SECURITY_HEADERS
 
 HEARTBEAT_S = 15.0
@@ -105,7 +106,7 @@ def rebalance_stream(request: Request, coordinator: Coordinator, group_id: str) 
     async def digest() -> str:
         try:
             return rebalances_digest(coordinator.group(group_id).image)
-        except CoordinatorFault as error:
+        except (CoordinatorFault, StoreError) as error:
             return type(error).__name__  # the page is fetched again, and shows what is wrong
 
     return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))

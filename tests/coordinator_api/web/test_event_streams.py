@@ -11,6 +11,8 @@ import pytest
 from fastapi import FastAPI
 
 from assignor.access.principals import Right
+from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.store.errors import NotOwner
 from coordinator_api.web import event_streams
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
@@ -113,6 +115,22 @@ async def test_should_end_when_the_token_counts_no_longer(tmp_path: Path) -> Non
             await digest_in(stream)
             assert (await olga.delete("/v1/tokens/short")).is_success
             assert await stream.next() == ""
+
+
+@pytest.mark.parametrize("path", ["/ui/groups/a-1/time/events", "/ui/groups/a-1/tasks/0_0/events"])
+async def test_should_have_the_page_fetched_when_the_group_has_another_owner(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def moved(group_id: str) -> GroupRuntime:
+        raise NotOwner(group_id)
+
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        await (await service.client("olga")).put("/v1/groups/a-1", json=definition())
+        async with streaming(app_of(service), path, RITA) as stream:
+            await stream.next()
+            await digest_in(stream)
+            monkeypatch.setattr(app_of(service).state.coordinator, "group", moved)
+            assert await digest_in(stream) == "NotOwner"
 
 
 async def test_should_keep_nothing_of_streams_that_ended(tmp_path: Path) -> None:
