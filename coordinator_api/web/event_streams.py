@@ -23,6 +23,7 @@ from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.held_requests import Watcher
 from coordinator_api.http.call_rights import Gate
+from coordinator_api.http.connections import connection_of
 from coordinator_api.http.problems import Problem
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.static_files import SECURITY_HEADERS
@@ -60,15 +61,15 @@ async def digests_of(
             await watcher.wait(POLL_EVERY_S)
 
 
-async def _events(digests: Digests, admission: Admission, still_known: Callable[[], bool]) -> AsyncGenerator[str, None]:
-    """`admission`: counts this stream while it is open. `still_known`: whether its caller's token counts."""
+async def _events(digests: Digests, admission: Admission, goes_on: Callable[[], bool]) -> AsyncGenerator[str, None]:
+    """`admission`: counts this stream while it is open. `goes_on`: asked before each message."""
     with admission.one():
         yield f": hello\nretry: {RETRY_MS}\n\n"
         loop = asyncio.get_running_loop()
         sent, last_s = None, loop.time()
         async with aclosing(digests()) as found:
             async for digest in found:
-                if not still_known():
+                if not goes_on():
                     return
                 if digest is not None and digest != sent:
                     sent, last_s = digest, loop.time()
@@ -82,9 +83,12 @@ def event_stream(request: Request, digests: Digests) -> Response:
     """The stream for this caller. Raises TooManyRequests when there are enough."""
     admission: Admission = request.app.state.page_streams
     gate = Gate(request.app.state.access.credentials)
-    path, headers = request.url.path, request.headers
+    path, headers, connection = request.url.path, request.headers, connection_of(request)
 
-    def still_known() -> bool:
+    def goes_on() -> bool:
+        # uvicorn tells a stream that its connection broke only if no other request came behind it
+        if connection is not None and connection.gone is not None and connection.gone.is_set():
+            return False
         try:
             gate.check("GET", path, headers)
         except Problem:
@@ -93,7 +97,7 @@ def event_stream(request: Request, digests: Digests) -> Response:
 
     with admission.one():
         return StreamingResponse(
-            _events(digests, admission, still_known),
+            _events(digests, admission, goes_on),
             headers={**SECURITY_HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"},
             media_type="text/event-stream",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.store.errors import NotOwner
 from coordinator_api.web import event_streams
 from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.coordinator_api.web.visitors import Stream, streaming
@@ -158,6 +160,22 @@ async def test_should_end_all_streams_when_the_service_stops(tmp_path: Path) -> 
                 await digest_in(stream)
             service.coordinator.begin_stop()
             assert [await one.next(), await other.next()] == ["", ""]
+
+
+def test_should_end_a_stream_whose_caller_hung_up_with_another_request_behind_it(tmp_path: Path) -> None:
+    """uvicorn tells only the last request of a connection that it broke."""
+    with ServiceProcess(tmp_path, "--page-events-max-count", "1") as service, service.client() as client:
+        host, port = client.base_url.host, client.base_url.port
+        request = "GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        with socket.create_connection((host, port), timeout=30) as raw:
+            raw.sendall("".join(map(request.format, ("/ui/events", "/livez"))).encode())
+            assert raw.recv(1_000).startswith(b"HTTP/1.1 200 OK")
+
+        def status_of_another() -> int:
+            with client.stream("GET", "/ui/events") as answer:
+                return answer.status_code
+
+        wait_for(lambda: status_of_another() == 200)
 
 
 @pytest.mark.long
