@@ -6,6 +6,7 @@ restart. A token is found by its hash. The comparison therefore tells nothing ab
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -19,7 +20,7 @@ def wall_clock_ms() -> int:
 
 
 class Credentials:
-    """Belongs to one service. `replace` may be called from another thread than `find`.
+    """Belongs to one service. `replace` may be called from several threads, and from others than `find`.
 
     `group_prefixes`: those of all tokens; the empty one is that of a token that sees all groups. `is_empty`: whether no
     source has a token; then calls carry none.
@@ -27,6 +28,7 @@ class Credentials:
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms
+        self._replacing = threading.Lock()
         self._of_source: Mapping[str, tuple[TokenEntry, ...]] = {}
         self._by_digest: Mapping[str, TokenEntry] = {}
         self.group_prefixes: frozenset[str] = frozenset()
@@ -35,10 +37,11 @@ class Credentials:
 
     def replace(self, source: str, entries: Iterable[TokenEntry]) -> None:
         """Take these tokens of `source` in the place of those that it had."""
-        self._of_source = {**self._of_source, source: tuple(entries)}
-        self._by_digest = {entry.digest: entry for each in self._of_source.values() for entry in each}
-        self.group_prefixes = frozenset(entry.principal.group_prefix for entry in self._by_digest.values())
-        self.is_empty = not self._by_digest and self._find_signed is None
+        with self._replacing:
+            self._of_source = {**self._of_source, source: tuple(entries)}
+            self._by_digest = {entry.digest: entry for each in self._of_source.values() for entry in each}
+            self.group_prefixes = frozenset(entry.principal.group_prefix for entry in self._by_digest.values())
+            self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
         """Ask `find_signed` for tokens of somebody else, which are known by their signature and not by their hash."""

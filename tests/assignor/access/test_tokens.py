@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -189,3 +191,20 @@ def test_should_know_whether_an_admin_for_all_groups_is_left() -> None:
         assert not credentials.has_admin(but=ENTRIES[0])
     credentials.replace("another", [TokenEntry(Principal("d", Right.ADMIN), "4", NOW_MS + 1)])
     assert credentials.has_admin(but=ENTRIES[0])
+
+
+def test_should_keep_the_tokens_of_two_sources_that_are_replaced_at_the_same_time() -> None:
+    """Files are read in a thread, and those of the database on the event loop."""
+    credentials = Credentials()
+    other = Thread(target=credentials.replace, args=("database", [plain_token("b", "b" * 40)]))
+
+    def read_while_the_other_begins() -> Iterator[TokenEntry]:
+        other.start()
+        other.join(0.1)
+        yield plain_token("a", "a" * 40)
+
+    credentials.replace("file", read_while_the_other_begins())
+    other.join()
+
+    assert {source for source, _ in credentials.all_entries()} == {"file", "database"}
+    assert not credentials.is_empty
