@@ -22,6 +22,7 @@ from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import (
     DrainedInstance,
     DrainedMember,
+    GroupId,
     JsonBody,
     TheCoordinator,
     TheGroup,
@@ -83,14 +84,17 @@ async def resume_group(request: Request, group: TheGroup) -> None:
     openapi_extra=_REJOIN_GRACE.described,
 )
 async def set_rejoin_grace(
-    request: Request, body: Annotated[RejoinGraceBody, Depends(_REJOIN_GRACE)], group: TheGroup
+    request: Request,
+    body: Annotated[RejoinGraceBody, Depends(_REJOIN_GRACE)],
+    group_id: GroupId,
+    coordinator: TheCoordinator,
 ) -> None:
     """Have the tasks of members that leave wait for them: a process that is back within `grace_ms` goes on with them,
     and no rebalance runs. A process that dies, instead of leaving, is given no grace.
     """
     event = events.SetRejoinGrace(body.grace_ms, caller(request), reason_of(request))
-    note_lever(request, event)
-    await _apply(group, event)
+    note_lever(request, event)  # before the group is looked for: the audit line of a refusal has it, too
+    await _apply(coordinator.group(group_id), event)
 
 
 @router.delete("/{group}/rejoin-grace", status_code=204)
@@ -123,14 +127,15 @@ async def show_drain(
 @router.delete("/{group}/drain", status_code=204)
 async def end_instance_drain(
     request: Request,
-    group: TheGroup,
+    group_id: GroupId,
+    coordinator: TheCoordinator,
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> None:
     """End the drain of an instance or of a member: it may have tasks again. A PUT ends the drain of a whole group."""
     event = events.EndInstanceDrain(*one_drained(instance, member))
     note_lever(request, event)
-    await _apply(group, event)
+    await _apply(coordinator.group(group_id), event)
 
 
 @router.put("/{group}/promotion", status_code=204)
@@ -170,7 +175,9 @@ async def show_hold(request: Request, group: TheGroup, coordinator: TheCoordinat
 
 
 @router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415), openapi_extra=_HOLD.described)
-async def hold_rebalances(request: Request, body: Annotated[HoldBody, Depends(_HOLD)], group: TheGroup) -> None:
+async def hold_rebalances(
+    request: Request, body: Annotated[HoldBody, Depends(_HOLD)], group_id: GroupId, coordinator: TheCoordinator
+) -> None:
     """From now on a computed rebalance that takes a task from a living owner waits for approval.
 
     Members work on meanwhile. Nobody is waited for longer than the time limit: then it is carried out. Tasks without a
@@ -178,7 +185,7 @@ async def hold_rebalances(request: Request, body: Annotated[HoldBody, Depends(_H
     """
     event = events.SetHold(body.time_limit_ms, caller(request), reason_of(request))
     note_lever(request, event)
-    await _apply(group, event)
+    await _apply(coordinator.group(group_id), event)
 
 
 @router.delete("/{group}/hold", status_code=204)

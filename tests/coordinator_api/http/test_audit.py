@@ -153,6 +153,22 @@ async def test_should_say_of_a_lever_whom_it_is_about_and_what_it_was_set_to(aud
     ]
 
 
+async def test_should_say_what_a_lever_of_a_group_that_is_not_there_would_have_been_set_to(audited: Audited) -> None:
+    ann = await audited.service.client("ann")
+    path = "/v1/groups/a-unknown"
+    await ann.put(f"{path}/hold", json={"time_limit_ms": 60_000})
+    await ann.put(f"{path}/rejoin-grace", json={"grace_ms": 5_000})
+    await ann.post(f"{path}/drain", params={"member": "nobody"})
+    await ann.delete(f"{path}/drain", params={"member": "nobody"})
+
+    assert [(line["status"], line["effect"]) for line in audited.lines()] == [
+        (404, {"time_limit_ms": 60_000}),
+        (404, {"grace_ms": 5_000}),
+        (404, {"member": "nobody"}),
+        (404, {"member": "nobody"}),
+    ]
+
+
 async def test_should_tell_a_forced_deletion(audited: Audited) -> None:
     ann, tom = [await audited.service.client(name) for name in ("ann", "tom")]
     assert (await tom.put("/v1/groups/a-1", json=definition())).status_code == 201
