@@ -132,7 +132,8 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         if known != new:  # a rejoin changes no names, so most copies share them
             self._names = self._names | new
             for name in known.keys() - new.keys():
-                del self._names[name]
+                if self._names.get(name) == known[name]:  # else another member has taken the name since
+                    del self._names[name]
         if before is not None:
             self._away -= {before.member_id}
             self._joined[before.last_join.generation_id] -= 1

@@ -367,3 +367,20 @@ def test_should_be_the_same_group_when_replayed_record_by_record() -> None:
     recorded.send(Leave("a"))
     assert recorded.replayed().image == recorded.group.image
     assert Group.replay("shop", recorded.limits, (), 0).image == Group("shop", recorded.limits).image
+
+
+def test_should_remove_each_of_two_members_that_joined_under_one_join_id() -> None:
+    """A first join that names a higher incarnation is no repetition, also without an instance id."""
+    group = Group("words", GroupLimits(initial_rebalance_delay_ms=0))
+    first = Join(b"first", 1_000, 1_000, "m1", join_id="j")
+    for now_ms, event in enumerate((declared("words"), first, replace(first, new_member_id="m2", incarnation=1))):
+        group.apply(group.handle(event, now_ms).records, now_ms)
+    assert list(group.image.members) == ["m1", "m2"]
+    for left in (("m1", "m2"), ("m2", "m1")):
+        image = group.image
+        for member_id in left:
+            image = MemberRemoved(member_id, RemovalReason.LEFT).apply(image)
+        assert not image.members
+    assert MemberRemoved("m1", RemovalReason.LEFT).apply(group.image).members.with_join_id("j") is not None
+    group.apply(group.handle(Tick(), 60_000).records, 60_000)
+    assert not group.image.members
