@@ -298,7 +298,7 @@ class SetPause:
 @dataclass(frozen=True, slots=True)
 class SetRejoinGrace:
     """How long the places of members that leave wait for them from now on; None for not at all, which also ends the
-    wait for members that are away. Refused outside of `rejoin_grace`'s bounds. `by`, `reason`: as in
+    wait for members that are away. Refused outside of the bounds in `joining`. `by`, `reason`: as in
     `OperatorDecision`. Answered with `Accepted`.
     """
 

@@ -1,7 +1,7 @@
 """Levers: settings of a group beside Kafka's behaviour, each with who set it, when and why.
 
 All levers are off by default, and a group without any behaves as Kafka's does. They are durable: a restart of the
-coordinator changes none of them. The rules that they switch on stand in files of their own.
+coordinator changes none of them. The docstring of `administration` names the files of the rules that they switch on.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A topic counts as gone when two looks in a row do not find it. A look that fails
 watch.
 Source: `Metadata.metadataExpireMs`, `ConsumerCoordinator.onJoinPrepare` for what it leads to.
 
-`WarmUpWatch`: it looks about once a second, and only while the group waits for its warm-ups (`group.promotion`). How
+`WarmUpWatch`: it looks about once a second, and only while the group waits for its warm-ups (`group.rebalancing`). How
 far a warm-up has come is what its member's heartbeats report. The ends of the changelogs are those of the definition,
 or of the cluster that it names. A lag that is not known is not caught up, and a look that fails is tried again.
 """

@@ -224,7 +224,7 @@ async def run_on_document(
     """`function(document, *arguments)` with the body's JSON object, in a worker process that is killed when the caller
     hangs up.
 
-    `function`: of a module that the workers know (`service_workers`). `bytes_in`: the field whose bytes it decodes.
+    `function`: of a module that the workers know (`worker_pool.MODULES`). `bytes_in`: the field whose bytes it decodes.
     Raises Problem, InputError and UnreadableBytes with the place of what is wrong, and CallerGone.
     """
     if "content-type" in request.headers:
