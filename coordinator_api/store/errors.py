@@ -94,10 +94,6 @@ class DatabaseCutShort(StoreError):
     public = "its file was cut short while the service was using it"
 
 
-class NoTables(StoreError):
-    """The database is new, and was expected to be a coordinator's."""
-
-
 class DamagedLog(StoreError):
     """The log of one group cannot be read as it was written. The message names the group and the record."""
 
