@@ -131,6 +131,7 @@ class OwnedGroups:
         self._openings = asyncio.Semaphore(OPENED_AT_ONE_TIME)
         self._moving: set[str] = set()
         self._hand_overs = asyncio.Semaphore(HANDED_OVER_AT_ONE_TIME)
+        self._gives_up = False
 
     @property
     def is_opening(self) -> bool:
@@ -196,13 +197,20 @@ class OwnedGroups:
         return self._tasks.start(self._hand_over(move))
 
     async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
-        """Waits first for groups that are being opened: they cannot be closed before."""
+        """Waits first for groups that are being opened: they cannot be closed before.
+
+        When it is cancelled, groups whose hand-over has not begun stay open: nothing is to use the store for long then.
+        """
         opening = list(self._opening.values())
         if opening:
             await asyncio.wait(opening)
         handing_over = [self.hand_over(move) for move in moves]
-        if handing_over:
-            await asyncio.wait(handing_over)
+        try:
+            if handing_over:
+                await asyncio.wait(handing_over)
+        except asyncio.CancelledError:
+            self._gives_up = True
+            raise
 
     async def _hand_over(self, move: HandOver) -> None:
         """Raises nothing: the next poll shows whether it succeeded."""
@@ -210,6 +218,8 @@ class OwnedGroups:
         release: Callable[[], None] | None = None
         try:
             async with self._hand_overs:
+                if self._gives_up:
+                    return
                 release = await self._groups.close_owned(group_id)
                 me = self._holder.coordinator_id
                 async with self._store_turn:

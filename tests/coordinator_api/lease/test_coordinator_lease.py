@@ -11,7 +11,7 @@ import pytest
 from coordinator_api.errors import GroupIsLoading
 from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.decisions import Elsewhere, Here, NoSuchGroup
-from coordinator_api.lease.owned_groups import OtherGroup
+from coordinator_api.lease.owned_groups import HANDED_OVER_AT_ONE_TIME, OtherGroup
 from coordinator_api.metrics import Metrics
 from coordinator_api.store.errors import LeaseEnded, StoreError
 from coordinator_api.store.lease_rows import GroupOwner, LeaseStore, LeaseView, lease_times
@@ -276,6 +276,31 @@ async def test_should_give_all_away_before_it_leaves() -> None:
         with pytest.raises(LeaseEnded):
             first.lease.check()
         await until(lambda: len(second.groups.epochs) == 4)
+
+
+async def test_should_begin_no_hand_over_once_the_time_to_give_away_is_over() -> None:
+    table = with_free_groups(*(f"g{number}" for number in range(3 * HANDED_OVER_AT_ONE_TIME)))
+    async with started(table, "http://a") as first:
+        second = Rim(table, "http://b")
+        await second.lease.start()
+        second.lease.serves()
+        await until(lambda: table.coordinators[second.store.ids[0]].takes)
+        opened = len(first.groups.epochs)
+        answers = asyncio.Event()
+
+        async def hand_over(group_id: str, epoch: int, by: str, to: str) -> bool:
+            await answers.wait()
+            return False
+
+        first.store.hand_over = hand_over  # type: ignore[method-assign]
+        await first.lease.give_away(0.05)
+        answers.set()
+        await first.lease.leave()
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+        assert len(first.groups.epochs) >= opened - HANDED_OVER_AT_ONE_TIME
+        await second.lease.leave()
 
 
 async def test_should_be_given_nothing_before_it_serves_and_once_it_stops() -> None:
