@@ -180,7 +180,7 @@ async def _refuse_unusable(settings: Settings, file: Path) -> None:
     found = stat_of(file)
     if found is None or not found.st_size:  # SQLite would delete the write-ahead log beside an empty file
         return
-    engine = read_only_engine(settings.database_url)
+    engine = read_only_engine(settings.database_url, settings.sqlite_busy_timeout_ms)
     try:
         async with engine.connect() as connection:
             version = await connection.run_sync(schema.version_of)

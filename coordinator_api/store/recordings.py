@@ -35,9 +35,9 @@ PAGE = 32
 Answer = TypeVar("Answer")
 
 
-def read_only_engine(name: str) -> AsyncEngine:
-    """Its connections cannot write. `name`: the path of an SQLite file, or a URL. Raises InputError when it names no
-    database.
+def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
+    """Its connections cannot write. `name`: the path of an SQLite file, or a URL. `busy_timeout_ms`: how long a read
+    waits for an SQLite file that is locked. Raises InputError when it names no database.
     """
     try:
         url = parse_url(name) if "://" in name else URL.create("sqlite+aiosqlite", database=name)
@@ -52,7 +52,7 @@ def read_only_engine(name: str) -> AsyncEngine:
     except ModuleNotFoundError as error:
         raise InputError(missing(error), shown(name)) from None
     if engine.dialect.name == "sqlite":
-        sqlite.set_up(engine, "query_only=ON")
+        sqlite.set_up(engine, "query_only=ON", f"busy_timeout={busy_timeout_ms}")
     return engine
 
 
@@ -65,7 +65,7 @@ def _read_only_url(file: Path, name: str) -> URL:
     """
     if not file.is_file():
         raise InputError("cannot be opened: No such file", shown(name))
-    options = {"uri": "true", "mode": "ro", "timeout": "30"}
+    options = {"uri": "true", "mode": "ro"}
     if not sqlite.write_ahead_log_of(file).exists():
         options["mode"] = "rw"
         if not os.access(file.parent, os.W_OK):

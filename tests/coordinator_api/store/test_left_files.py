@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.errors import DatabaseOutOfReach, UnusableDatabase
 from coordinator_api.store.opening import migrate, open_store
 from tests.coordinator_api.store.databases import settings_for
 
@@ -128,6 +129,18 @@ async def test_should_leave_a_file_as_it_is_when_it_is_refused(
             await open_it(settings_for(tmp_path))
 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {FILE: before}
+
+
+async def test_should_wait_for_a_locked_file_no_longer_than_for_a_write(tmp_path: Path) -> None:
+    async with open_store(settings_for(tmp_path)):
+        pass
+    settings = settings_for(tmp_path).model_copy(update={"sqlite_busy_timeout_ms": 50})
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        async with asyncio.timeout(5):
+            with pytest.raises(DatabaseOutOfReach, match="database is locked"):
+                await opened_and_closed(settings)
 
 
 async def opened_and_closed(settings: Settings) -> None:
