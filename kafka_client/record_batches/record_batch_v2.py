@@ -38,11 +38,7 @@ _UNCOMPRESSED = 0
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
 _GZIP_LEVEL, _LZ4_LEVEL, _ZSTD_LEVEL = 6, 0, 3
 
-_LZ4_MAX_RATIO = 255
-"""Of lz4's format: one byte of it stands for at most so many."""
 _MOST_KEPT_BYTES = 8 << 20
-_TOO_SMALL = "failed to write whole buffer"
-"""In cramjam's error if the result is larger than the buffer."""
 
 _XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)  # version, and the lowest version that can read it
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -194,17 +190,14 @@ _lz4_buffer = _Lz4Buffer()
 def _from_lz4(packed: memoryview) -> bytes:
     """Raises DecompressionError."""
     room = _lz4_buffer.room
-    while True:
-        try:
-            length = cramjam.lz4.decompress_into(packed, room)
-        except cramjam.DecompressionError as error:
-            if _TOO_SMALL not in str(error) or len(room) > _LZ4_MAX_RATIO * len(packed):
-                raise
-            room = bytearray(2 * len(room))
-            if len(room) <= _MOST_KEPT_BYTES:
-                _lz4_buffer.room = room
-        else:
-            return bytes(memoryview(room)[:length])
+    try:
+        length = cramjam.lz4.decompress_into(packed, room)
+    except cramjam.DecompressionError:  # the buffer is too small, or the records are broken: the next call tells
+        plain = bytes(cramjam.lz4.decompress(packed))
+        if len(room) < len(plain) <= _MOST_KEPT_BYTES:
+            _lz4_buffer.room = bytearray(min(2 * len(plain), _MOST_KEPT_BYTES))
+        return plain
+    return bytes(memoryview(room)[:length])
 
 
 def _in_xerial_blocks(plain: bytes | bytearray) -> bytes:

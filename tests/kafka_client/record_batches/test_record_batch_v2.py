@@ -118,6 +118,19 @@ def test_should_compress_as_others_do(codec: str, plain: bytes, repeats: int) ->
     assert decompressed(CODECS[codec], memoryview(getattr(aiokafka_codec, f"{codec}_encode")(text))) == text
 
 
+@pytest.mark.parametrize("size", [0, 2**20 - 1, 2**20, 2**20 + 1, 3 * 2**20, 9 * 2**20])
+def test_should_decompress_lz4_beyond_the_buffer_that_it_keeps(size: int) -> None:
+    """The buffer begins with 1 MiB, and is not kept above 8. Zeros are what lz4 makes the most of."""
+    for text in (bytes(size), random.Random(size).randbytes(4_096) * (size // 4_096)):
+        packed = memoryview(bytes(compressed(CODECS["lz4"], text)))
+        cut = packed[: len(packed) // 2]
+
+        assert decompressed(CODECS["lz4"], packed) == text
+        with pytest.raises(ValueError, match="its compressed records are broken"):
+            decompressed(CODECS["lz4"], cut)
+        assert decompressed(CODECS["lz4"], packed) == text
+
+
 def test_should_read_raw_snappy() -> None:
     raw = aiokafka_codec.snappy_encode(b"abc" * 50, xerial_compatible=False)
 
