@@ -53,11 +53,20 @@ PAGES = [str(page.relative_to(ROOT)) for page in sorted(ROOT.glob("docs/**/*.md"
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", *PAGES])
 def test_should_name_only_files_that_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
-    named = re.findall(
-        r"`((?:assignor|coordinator_api|streams_runtime|spark_jobs|migrations|tests|benchmarks|docs)/[^`\s*{]*)`", text
+    rooms = (
+        "assignor|coordinator_api|kafka_client|kafka_groups|streams_runtime|spark_jobs|migrations|tests|benchmarks|docs"
     )
+    named = re.findall(rf"`((?:{rooms})/[^`\s*{{]*)`", text)
 
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_should_name_no_module_that_is_gone_without_its_folder() -> None:
+    """As in "`a/b.py`, and `c.py` beside it"."""
+    named = set(re.findall(r"`(\w+\.(?:py|pxd))`", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert sorted(named - {name.rpartition("/")[2] for name in listed.splitlines()}) == []
 
 
 def test_should_name_for_every_rule_of_the_runtime_a_test_that_exists() -> None:
