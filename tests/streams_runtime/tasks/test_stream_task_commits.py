@@ -14,6 +14,7 @@ from streams_runtime.processors.api import ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.input_offsets import encode_partition_time
 from streams_runtime.tasks.state_manager import OFFSET_DELTA_FOR_CHECKPOINT
 from tests.streams_runtime.tasks.running_task import (
@@ -293,6 +294,20 @@ def test_should_checkpoint_at_least_once_when_offsets_moved_by_more_than_10_000(
     one.run()
     one.commit()
     assert one.checkpoint == {COUNTS: OFFSET_DELTA_FOR_CHECKPOINT}
+
+
+def test_should_count_from_the_last_checkpoint_while_it_runs_at_least_once(tmp_path: Path) -> None:
+    """Each checkpoint has the thread wait until the stores are on disk."""
+    one = RunningTask(tmp_path, counting())
+    one.state.checkpoint_delta = 3
+    one.start()
+    checkpoints = []
+    for _ in range(10):
+        one.write(IN, "x")
+        one.run()
+        one.commit()
+        checkpoints.append(one.checkpoint)
+    assert checkpoints == [{COUNTS: last} for last in (OFFSET_UNKNOWN,) * 3 + (3,) * 4 + (7,) * 3]
 
 
 def test_should_checkpoint_at_least_once_when_it_is_forced(tmp_path: Path) -> None:
