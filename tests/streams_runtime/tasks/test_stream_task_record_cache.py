@@ -670,3 +670,17 @@ def test_should_evict_through_a_long_chain_of_tables(tmp_path: Path) -> None:
     one.write(IN, "a")
     one.run()
     assert one.output() == ["a"]
+
+
+@pytest.mark.parametrize(("position", "counted_bytes"), [((IN, 3), len("in") + len("h12")), ((None, -1), len("h12"))])
+def test_should_count_the_record_of_a_change_for_the_changes_that_its_flush_makes(
+    tmp_path: Path, position: tuple[TopicPartition | None, int], counted_bytes: int
+) -> None:
+    """As for the changes that the record made itself. Source: `LRUCacheEntry`, `ProcessorRecordContext`."""
+    runtime = caching(tmp_path).start().task.runtime
+    partition, offset = position
+    before = runtime.begin_flush()
+    runtime.set_context((5, (("h", b"12"),), partition, offset, None, 0))
+    made_below = runtime.record_context()
+    runtime.end_flush(before)
+    assert made_below == (5, (("h", b"12"),), partition, offset, None, counted_bytes)
