@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.tasks.needed_changes import NeededChanges
+from streams_runtime.tasks.needed_changes import MissingChanges, NeededChanges, WindowChangelogs
 
 CHANGELOG = TopicPartition("app-clicks-changelog", 0)
 HOUR_MS = 3_600_000
@@ -130,3 +130,36 @@ def test_should_need_the_same_however_changes_come_and_never_too_little(
     assert one_by_one.needed_from <= first_needed
     above_ms = newest_ms - retention_ms - max(1, retention_ms // 128)
     assert max(timestamps_ms[one_by_one.needed_from : first_needed + 1]) > above_ms
+
+
+def clicks() -> WindowChangelogs:
+    """Of a task with a window store, `clicks`, and a store without a changelog of windows, `names`."""
+    return WindowChangelogs(
+        {"clicks": HOUR_MS}, {"clicks": CHANGELOG, "names": TopicPartition("app-names-changelog", 0)}
+    )
+
+
+def test_should_report_the_changes_that_a_restore_lacks_once() -> None:
+    changelogs = clicks()
+    changelogs.restore_begins(CHANGELOG, 5)
+    changelogs.restored(CHANGELOG, batch(5, [DAY_MS]))
+    assert changelogs.continue_after({"clicks": 2}, DAY_MS) == [MissingChanges("clicks", CHANGELOG, 2, 5)]
+    assert changelogs.continue_after({"clicks": 2}, DAY_MS) == []
+
+
+def test_should_know_nothing_of_the_stores_that_were_closed() -> None:
+    changelogs = clicks()
+    changelogs.restore_begins(CHANGELOG, 5)
+    changelogs.restored(CHANGELOG, batch(5, [DAY_MS]))
+    changelogs.clear()
+    assert changelogs.needed_from() == {}
+    assert changelogs.continue_after({"clicks": 2}, DAY_MS) == []
+    assert changelogs.needed_from() == {"clicks": 0}
+
+
+def test_should_ignore_changelogs_that_have_no_windows() -> None:
+    changelogs, names = clicks(), TopicPartition("app-names-changelog", 0)
+    changelogs.restore_begins(names, 5)
+    changelogs.restored(names, batch(5, [DAY_MS]))
+    changelogs.advance_to(names, 9)
+    assert (changelogs.needed_from(), changelogs.continue_after({"names": 2}, DAY_MS)) == ({}, [])
