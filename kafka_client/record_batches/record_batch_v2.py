@@ -21,7 +21,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, NamedTuple
 
 import cramjam
-import google_crc32c  # by instructions of the processor: 40 times as fast as aiokafka's
+import google_crc32c  # by instructions of the processor: about ten times as fast as aiokafka's from 16 KiB on
 
 from kafka_client.record_batches import batch_rows, library_rows
 from kafka_client.record_batches.batch_rows import HEADER_BYTES, Columns
