@@ -24,7 +24,7 @@ from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.json_objects import not_json, read_document
 from coordinator_api.http.models.members import MAX_TEXT_LENGTH
 from coordinator_api.http.models.service import ProblemDocument
-from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, stopping
+from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, refusing_input, stopping
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
@@ -225,13 +225,14 @@ async def run_on_document(
     hangs up.
 
     `function`: of a module that the workers know (`worker_pool.MODULES`). `bytes_in`: the field whose bytes it decodes.
-    Raises Problem, InputError and UnreadableBytes with the place of what is wrong, and CallerGone.
+    Raises Problem and UnreadableBytes with the place of what is wrong, and CallerGone.
     """
     if "content-type" in request.headers:
         check_json(request)
     check_not_encoded(request)
     try:
-        return await run_in_worker(request, coordinator, read_document, body_of(request), function, *arguments)
+        with refusing_input():
+            return await run_in_worker(request, coordinator, read_document, body_of(request), function, *arguments)
     except DecodeError as error:
         raise UnreadableBytes(error, bytes_in) from None
 

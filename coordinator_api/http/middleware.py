@@ -215,7 +215,8 @@ class RequestGuard:
             await self._app(scope, receive, send_and_note)
         except CallerGone:
             # nobody reads it, but uvicorn reports a request without an answer as an error
-            await Response()(scope, receive, send)
+            if not status:
+                await Response()(scope, receive, send)
         except asyncio.CancelledError:
             # only a stop whose patience is over cancels requests
             if status:

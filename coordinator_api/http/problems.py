@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -147,6 +148,19 @@ def from_fault(fault: CoordinatorFault) -> Problem:
     return Problem(fault.kafka_name, str(fault), headers=headers, extensions=extensions)
 
 
+@contextmanager
+def refusing_input() -> Iterator[None]:
+    """Raises Problem for the InputError of its block, which reads what a caller sent or a recording: 422, also for a
+    feature that this release does not have. Elsewhere an InputError is a fault of the service.
+    """
+    try:
+        yield
+    except InputError as error:
+        code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
+        where = {"where": error.where} if error.where else {}
+        raise Problem(code, str(error), status=422, extensions=where) from None
+
+
 def install(app: FastAPI) -> None:
     """Answer every error of a route, of the rooms below and of FastAPI with a problem document.
 
@@ -154,7 +168,6 @@ def install(app: FastAPI) -> None:
     """
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(CoordinatorFault, _on_fault)
-    app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(StoreError, _on_store_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_exception)
@@ -168,14 +181,6 @@ async def _on_problem(request: Request, error: Exception) -> Response:
 async def _on_fault(request: Request, error: Exception) -> Response:
     assert isinstance(error, CoordinatorFault)
     return answer_to(request.scope, from_fault(error))
-
-
-async def _on_input_error(request: Request, error: Exception) -> Response:
-    """A definition or recording that cannot be used; 422 also for a feature that this release does not have."""
-    assert isinstance(error, InputError)
-    code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
-    where = {"where": error.where} if error.where else {}
-    return answer_to(request.scope, Problem(code, str(error), status=422, extensions=where))
 
 
 async def _on_store_error(request: Request, error: Exception) -> Response:

@@ -13,7 +13,7 @@ from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
-from coordinator_api.http.problems import Problem
+from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.http.task_stories import task_story
 from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
 from coordinator_api.web.group_documents import computing
@@ -38,10 +38,10 @@ async def task(
     chosen = _parsed(task)
     coordinator.group(group_id)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    stored, has_more = await _stored(coordinator, group_id, before)
-    if not stored:
-        return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
-    with computing(request, coordinator):
+    with refusing_input(), computing(request, coordinator):
+        stored, has_more = await _stored(coordinator, group_id, before)
+        if not stored:
+            return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
         classes = coordinator.allowed_assignors.class_paths
         recordings = tuple(raw for _, raw in stored)
         made = await run_in_worker(request, coordinator, task_story, recordings, has_more, chosen, classes)

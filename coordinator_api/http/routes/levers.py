@@ -43,7 +43,7 @@ from coordinator_api.http.models.levers import (
     RejoinGraceBody,
 )
 from coordinator_api.http.page_computations import look_at_held
-from coordinator_api.http.problems import Problem
+from coordinator_api.http.problems import Problem, refusing_input
 
 router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
 
@@ -169,7 +169,7 @@ async def show_hold(request: Request, group: TheGroup, coordinator: TheCoordinat
     looked: dict[str, Any] = {"difference": None, "forecast": None}
     if stored is not None:
         coordinator.overload.admit("computation")
-        with coordinator.computation(principal_of(request).group_prefix):
+        with refusing_input(), coordinator.computation(principal_of(request).group_prefix):
             looked = await run_in_worker(request, coordinator, look_at_held, stored, coordinator.document_bounds)
     return answer(HoldAnswer(hold=hold, held=LookedAtHeld(**dict(held), **looked)))
 

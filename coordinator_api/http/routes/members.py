@@ -57,6 +57,7 @@ from coordinator_api.http.models.members import (
     SubscriptionAnswer,
     SubscriptionBody,
 )
+from coordinator_api.http.problems import refusing_input
 
 router = checked_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
@@ -260,9 +261,10 @@ async def process_heartbeat(
     "/members/{member}",
     status_code=204,
     openapi_extra=_LEAVE.described,
-    dependencies=[Depends(_LEAVE)],
 )
-async def leave(runtime: TheGroup, member_id: MemberId, instance_id: InstanceId = None) -> None:
+async def leave(
+    runtime: TheGroup, member_id: MemberId, _body: Annotated[LeaveBody, Depends(_LEAVE)], instance_id: InstanceId = None
+) -> None:
     """Leave the group. A rebalance gives the member's tasks to others at once."""
     accepted(await runtime.handle(events.Leave(member_id, instance_id)), Left)
 
@@ -296,9 +298,10 @@ def _news(news: MemberNews | Rejected) -> MemberNewsAnswer | MemberRefusal:
 async def _check_subscription(subscription: bytes) -> None:
     """A subscription that the leader cannot read must not reach the group: Kafka's own leader would die of it."""
     try:
-        if len(subscription) > OFF_LOOP_BYTES:
-            await asyncio.to_thread(check_subscription, subscription)
-        else:
-            check_subscription(subscription)
+        with refusing_input():
+            if len(subscription) > OFF_LOOP_BYTES:
+                await asyncio.to_thread(check_subscription, subscription)
+            else:
+                check_subscription(subscription)
     except DecodeError as error:
         raise UnreadableBytes(error, "subscription") from None

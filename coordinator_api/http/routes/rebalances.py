@@ -27,7 +27,7 @@ from coordinator_api.http.dependencies import (
 )
 from coordinator_api.http.models.groups import RebalanceExplanation, RebalanceList, ReportAnswer
 from coordinator_api.http.models.members import TASK_PATTERN
-from coordinator_api.http.problems import Problem
+from coordinator_api.http.problems import Problem, refusing_input
 
 router = checked_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
@@ -102,7 +102,7 @@ async def explain_rebalance(
     coordinator.overload.admit("computation")
     chosen = None if task is None else _parse_task(task)
     stored = await _recorded(coordinator, group_id, generation)
-    with coordinator.computation(principal_of(request).group_prefix):
+    with refusing_input(), coordinator.computation(principal_of(request).group_prefix):
         classes = coordinator.allowed_assignors.class_paths
         explained = await run_in_worker(request, coordinator, explain, stored, chosen, classes)
     if explained is None:

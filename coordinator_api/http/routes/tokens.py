@@ -13,6 +13,7 @@ from coordinator_api.http.auth import CreatedTokens, ListedToken
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, checked_router, problems
 from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenLine, TokenList
+from coordinator_api.http.problems import refusing_input
 
 router = checked_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 
@@ -51,10 +52,11 @@ async def create_token(request: Request, tokens: TheTokens, body: Annotated[Toke
     The first token of a service has to be an admin's for all groups. From then on every call needs a token; `note` says
     so.
     """
-    principal = Principal(
-        check_name(body.name, "body.name"), Right(body.right), group_prefix(body.groups, "body.groups")
-    )
-    expires_ms = None if body.expires is None else end_ms(body.expires, wall_clock_ms(), "body.expires")
+    with refusing_input():
+        principal = Principal(
+            check_name(body.name, "body.name"), Right(body.right), group_prefix(body.groups, "body.groups")
+        )
+        expires_ms = None if body.expires is None else end_ms(body.expires, wall_clock_ms(), "body.expires")
     created = await tokens.create(principal_of(request), principal, expires_ms)
     created_answer = answer(
         CreatedTokenAnswer(
