@@ -30,8 +30,8 @@ from coordinator_api.group.outcome import AssignmentReady, HeartbeatAnswered, Jo
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.groups.cluster_watch import LOOK_AT_WARM_UPS_EVERY_S, all_caught_up
-from coordinator_api.groups.definitions import read_definition, read_input
+from coordinator_api.runtime.cluster_watch import LOOK_AT_WARM_UPS_EVERY_S, all_caught_up
+from coordinator_api.runtime.definitions import read_definition, read_input
 from tests.coordinator_api.group_members import subscription
 
 STEP_MS = 100

@@ -3,7 +3,7 @@
 cli/                the commands: `assignor serve`, `migrate`, `backup`, `restore`, `groups`, `rebalances`
 http/               the service: server (signals, the socket), app, middleware, auth; routes/, one file for each noun;
                     problems: every error as RFC 9457
-groups/             groups at run time: opening builds the coordinator from the settings, coordinator has all groups,
+runtime/            groups at run time: opening builds the coordinator from the settings, coordinator has all groups,
                     group_runtime gives each event its turn, rebalance_runner runs one rebalance through `assignor`
                     and records it
 clusters            the clusters that groups may name, found by entry point

@@ -10,8 +10,6 @@ from typing import Protocol
 from fastapi import FastAPI
 from starlette.routing import BaseRoute
 
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.opening import open_coordinator
 from coordinator_api.http import openapi, problems
 from coordinator_api.http.audit import AuditLog
 from coordinator_api.http.auth import Access
@@ -30,6 +28,8 @@ from coordinator_api.http.routes import (
     stateless,
     tokens,
 )
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.opening import open_coordinator
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import NotOwner
 

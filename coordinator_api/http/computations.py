@@ -32,16 +32,16 @@ from assignor.task_assignors.base import PlacementProblem, TaskAssignor
 from assignor.task_assignors.placement_validation import validate_placement
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
-from coordinator_api.groups.allowed_assignors import allowed_here
-from coordinator_api.groups.definitions import (
+from coordinator_api.http.models.groups import AssignAnswer, RebalanceExplanation, SimulateAnswer
+from coordinator_api.recorded_documents import read_recorded
+from coordinator_api.runtime.allowed_assignors import allowed_here
+from coordinator_api.runtime.definitions import (
     DocumentBounds,
     check_names,
     check_size,
     check_subtopologies,
     partition_total,
 )
-from coordinator_api.http.models.groups import AssignAnswer, RebalanceExplanation, SimulateAnswer
-from coordinator_api.recorded_documents import read_recorded
 
 MAX_ROUNDS = 1_000
 """Of one forecast."""

@@ -25,8 +25,8 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assignor.errors import AssignorFault
-from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.problems import stopping
+from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.workers.worker_pool import PoolClosed
 
 CONNECTION = "connection"

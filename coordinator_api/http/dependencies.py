@@ -17,14 +17,14 @@ from assignor.legal_names import LEGAL_NAME, LONGEST_NAME, NAME_PATTERN, NAME_RU
 from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.call_rights import CALL, OPEN_PATHS, Call, principal_of
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.json_objects import not_json, read_document
 from coordinator_api.http.models.members import MAX_TEXT_LENGTH
 from coordinator_api.http.models.service import ProblemDocument
 from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, refusing_input, stopping
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.group_runtime import GroupRuntime
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)

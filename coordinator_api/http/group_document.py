@@ -28,10 +28,6 @@ from coordinator_api.group.holding import DescribedHeld
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.levers import Lever, Levers, OperatorDecision
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.groups.cluster_watch import Changelogs
-from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.notices import ToldNotice
-from coordinator_api.groups.rebalance_runner import LONGEST_LOOK_MS as LONGEST_LOOK_MS
 from coordinator_api.http.advice import advice, condition, has_active_task
 from coordinator_api.http.json_objects import encode_in_pieces
 from coordinator_api.http.models.groups import (
@@ -52,6 +48,10 @@ from coordinator_api.http.models.levers import (
     MissingForDrain,
     RejoinGraceLever,
 )
+from coordinator_api.runtime.cluster_watch import Changelogs
+from coordinator_api.runtime.group_runtime import GroupRuntime
+from coordinator_api.runtime.notices import ToldNotice
+from coordinator_api.runtime.rebalance_runner import LONGEST_LOOK_MS as LONGEST_LOOK_MS
 
 _MORE_TO_COME = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.PROBING)
 

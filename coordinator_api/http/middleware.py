@@ -20,7 +20,6 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.audit import AuditLog, begin
 from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, Gate, call_of, forbidden, is_page, need
 from coordinator_api.http.connections import CallerGone, OpenConnections
@@ -28,6 +27,7 @@ from coordinator_api.http.dependencies import BODY
 from coordinator_api.http.other_coordinators import not_here
 from coordinator_api.http.problems import Problem, answer_to, stopping, unexpected
 from coordinator_api.http.proxies import Proxies
+from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
 
 _NO_ROUTE = "(none)"

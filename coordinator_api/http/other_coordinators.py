@@ -31,12 +31,12 @@ from assignor.access.tls import client_context
 from assignor.errors import InputError
 from assignor.legal_names import is_legal_name
 from coordinator_api.errors import CoordinatorFault
-from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import call_of, principal_of, with_session
 from coordinator_api.http.models.groups import GroupLine, GroupList
 from coordinator_api.http.problems import MOVED, Problem, answer_to, from_fault, from_store_error
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup
+from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.errors import StoreError
 
 ASKED_BY = "Assignor-Asked-By"

@@ -22,10 +22,10 @@ from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.story import PastRebalance, group_story, group_story_document
 from assignor.story.words import triggers_text
 from assignor.what_if import changed, changes_from_document, difference, difference_document
-from coordinator_api.groups.allowed_assignors import allowed_here
-from coordinator_api.groups.definitions import DocumentBounds, check_size
 from coordinator_api.http.computations import most_rounds, own_assignors
 from coordinator_api.recorded_documents import expanded
+from coordinator_api.runtime.allowed_assignors import allowed_here
+from coordinator_api.runtime.definitions import DocumentBounds, check_size
 
 Stored = tuple[int, bytes]
 """A generation, and its recording as it is stored."""

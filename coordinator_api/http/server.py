@@ -32,8 +32,6 @@ from assignor.access.tls import ReloadedContext, ServerTls, server_context
 from assignor.errors import InputError, Unavailable
 from assignor.operating_system import raise_open_file_limit
 from assignor.printable import lines, one_line
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.opening import open_coordinator
 from coordinator_api.http.app import Pages, create_app
 from coordinator_api.http.audit import check_audit_log
 from coordinator_api.http.auth import Access
@@ -46,6 +44,8 @@ from coordinator_api.http.housekeeping import (
     set_aside_what_is_there,
 )
 from coordinator_api.http.middleware import RequestBodies
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.opening import open_coordinator
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file

@@ -19,12 +19,12 @@ from starlette.responses import Response, StreamingResponse
 
 from coordinator_api.errors import CoordinatorFault
 from coordinator_api.group.image import GroupImage
-from coordinator_api.groups.admission import Admission
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.held_requests import Watcher
 from coordinator_api.http.call_rights import Gate
 from coordinator_api.http.connections import connection_of
 from coordinator_api.http.problems import Problem
+from coordinator_api.runtime.admission import Admission
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.held_requests import Watcher
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.static_files import SECURITY_HEADERS
 

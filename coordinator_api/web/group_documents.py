@@ -21,12 +21,12 @@ from assignor.errors import InputError, KafkaError
 from assignor.group_tasks import make_tasks
 from assignor.protocol.versions import ReceivedVersions
 from coordinator_api.group.image import GroupImage
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.definitions import Definition
-from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.json_objects import encode_in_pieces
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.definitions import Definition
+from coordinator_api.runtime.group_runtime import GroupRuntime
 
 KEPT_S = 1.0
 SHARE_OF_TIME = 4

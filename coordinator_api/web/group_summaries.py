@@ -21,12 +21,12 @@ from pydantic import BaseModel
 from assignor.types import LATEST_OFFSET
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.held_requests import Watcher
 from coordinator_api.http.group_document import group_line
 from coordinator_api.http.models.groups import GroupLine, GroupList, UnreadableGroupLine
 from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.group_runtime import GroupRuntime
+from coordinator_api.runtime.held_requests import Watcher
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of
 from coordinator_api.web.group_documents import GroupDocuments

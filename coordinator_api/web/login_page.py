@@ -13,12 +13,12 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from coordinator_api.groups.admission import Admission
 from coordinator_api.http.audit import note_caller
 from coordinator_api.http.auth import Access
 from coordinator_api.http.call_rights import Gate, cookie_value, token_of_cookie
 from coordinator_api.http.dependencies import checked_router
 from coordinator_api.http.problems import Problem
+from coordinator_api.runtime.admission import Admission
 from coordinator_api.web.rendering import page, see_other
 from coordinator_api.web.sessions import HOME, begin_session, checked_form, end_session, safe_next
 

@@ -8,11 +8,11 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute
 
-from coordinator_api.groups.admission import Admission
-from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.dependencies import checked_router
 from coordinator_api.http.problems import ProblemPage
 from coordinator_api.http.proxies import reference
+from coordinator_api.runtime.admission import Admission
+from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.web import (
     group_page,
     groups_page,

@@ -18,11 +18,11 @@ from assignor.errors import AssignorFault
 from assignor.story.triggers import TriggerKind
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
+from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
 from coordinator_api.views.words import duration, outcome_of, plural
 from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest

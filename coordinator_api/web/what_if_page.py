@@ -17,11 +17,11 @@ from assignor.snapshot import Member
 from assignor.what_if import changes_document
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
-from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
 from coordinator_api.http.group_document import LONGEST_LOOK_MS
 from coordinator_api.http.page_computations import group_now, what_if
+from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
 from coordinator_api.web.group_documents import computing
 from coordinator_api.web.rendering import page

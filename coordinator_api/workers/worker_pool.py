@@ -354,8 +354,8 @@ class ForkedWorkers:
 
 
 MODULES = (
-    "coordinator_api.groups.rebalance_work",
-    "coordinator_api.groups.reported_rebalances",
+    "coordinator_api.runtime.rebalance_work",
+    "coordinator_api.runtime.reported_rebalances",
     "coordinator_api.http.computations",  # a name only: nothing here calls it
     "coordinator_api.http.json_objects",
     "coordinator_api.http.page_computations",

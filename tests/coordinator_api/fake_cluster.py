@@ -19,10 +19,10 @@ from coordinator_api.clusters import ClusterProviders, Clusters, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered
-from coordinator_api.groups.definitions import read_definition
-from coordinator_api.groups.durable_group import GroupEnvironment
-from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.recorded_documents import expanded
+from coordinator_api.runtime.definitions import read_definition
+from coordinator_api.runtime.durable_group import GroupEnvironment
+from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.store import schema
 from coordinator_api.store.repository import Repository
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters import ClusterProviders, Clusters
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.rebalance_runner import RebalanceResources
+from coordinator_api.runtime.allowed_assignors import AllowedAssignors
+from coordinator_api.runtime.rebalance_runner import RebalanceResources
 from coordinator_api.workers.worker_pool import ServiceWorkers, WorkerPool
 
 

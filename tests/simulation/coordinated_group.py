@@ -1,7 +1,7 @@
 """One group in a coordinator, around the real `Group`: events that wait share a commit, which takes a while and may
 fail; heartbeats are answered from the committed state, and held; rebalances are computed beside that.
 
-It does what `coordinator_api.groups` does (`group_runtime`, `event_queue`, `durable_group`, `rebalance_loop`,
+It does what `coordinator_api.runtime` does (`group_runtime`, `event_queue`, `durable_group`, `rebalance_loop`,
 `cluster_watch`), without threads. While its coordinator may not answer, no event is taken: who could not be heard is
 not late. Afterwards the group is read again.
 """
@@ -44,8 +44,8 @@ from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.record_codec import encode_record
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.snapshot import snapshot_records
-from coordinator_api.groups.cluster_watch import all_caught_up
-from coordinator_api.groups.rebalance_loop import VOID_AFTER_S
+from coordinator_api.runtime.cluster_watch import all_caught_up
+from coordinator_api.runtime.rebalance_loop import VOID_AFTER_S
 from coordinator_api.store.errors import DatabaseOutOfReach, StoreError
 from tests.simulation.answers import Answer, NoAnswer, Reply, nobody_asked
 from tests.simulation.database import Write, decoded_once

@@ -1,5 +1,5 @@
 """One coordinator process in simulated time: its clock, what it owns, and its groups, around each of which it does what
-`coordinator_api.groups` does.
+`coordinator_api.runtime` does.
 
 A coordinator that is killed is gone for good; the next one at its place is another object. One that is frozen, or
 cannot reach the database, goes on when it is over: what it may not answer any more, its lease tells.

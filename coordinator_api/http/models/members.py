@@ -28,8 +28,8 @@ from pydantic import (
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Join
-from coordinator_api.groups.notices import ProcessNotice
 from coordinator_api.http.json_objects import check_values
+from coordinator_api.runtime.notices import ProcessNotice
 
 MAX_TEXT_LENGTH = 1_000
 MAX_JOIN_ID_LENGTH = 100

@@ -12,8 +12,6 @@ from coordinator_api.group import events
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import Accepted, Declared, Rejected
 from coordinator_api.group.states import RejectionCode
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.audit import note_effect, note_lever, reason_of
 from coordinator_api.http.call_rights import forbidden, principal_of
 from coordinator_api.http.connections import unless_hung_up
@@ -36,6 +34,8 @@ from coordinator_api.http.group_document import group_document, group_line
 from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList, UnreadableGroupLine
 from coordinator_api.http.other_coordinators import groups_elsewhere
 from coordinator_api.http.problems import Problem
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.definitions import declared_definition
 
 router = checked_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 

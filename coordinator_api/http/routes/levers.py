@@ -15,7 +15,6 @@ from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
 from coordinator_api.group.holding import describe_held
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
-from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.audit import note_lever, reason_of
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import run_in_worker
@@ -44,6 +43,7 @@ from coordinator_api.http.models.levers import (
 )
 from coordinator_api.http.page_computations import look_at_held
 from coordinator_api.http.problems import Problem, refusing_input
+from coordinator_api.runtime.group_runtime import GroupRuntime
 
 router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
 

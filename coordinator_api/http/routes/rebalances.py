@@ -9,8 +9,6 @@ from fastapi.responses import StreamingResponse
 
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.reported_rebalances import read_report
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import explain
 from coordinator_api.http.connections import run_in_worker
@@ -28,6 +26,8 @@ from coordinator_api.http.dependencies import (
 from coordinator_api.http.models.groups import RebalanceExplanation, RebalanceList, ReportAnswer
 from coordinator_api.http.models.members import TASK_PATTERN
 from coordinator_api.http.problems import Problem, refusing_input
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.reported_rebalances import read_report
 
 router = checked_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 

@@ -12,11 +12,11 @@ from fastapi import Depends, Query, Request, Response
 
 from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
-from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
 from coordinator_api.http.dependencies import TheCoordinator, checked_router, document_body, problems, run_on_document
 from coordinator_api.http.models.groups import AssignAnswer, SimulateAnswer
+from coordinator_api.runtime.coordinator import Coordinator
 
 router = checked_router(prefix="/v1", tags=["stateless"], responses=problems(415))
 

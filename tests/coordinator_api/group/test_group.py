@@ -373,7 +373,8 @@ def test_should_remove_each_of_two_members_that_joined_under_one_join_id() -> No
     """A first join that names a higher incarnation is no repetition, also without an instance id."""
     group = Group("words", GroupLimits(initial_rebalance_delay_ms=0))
     first = Join(b"first", 1_000, 1_000, "m1", join_id="j")
-    for now_ms, event in enumerate((declared("words"), first, replace(first, new_member_id="m2", incarnation=1))):
+    sent: list[Event] = [declared("words"), first, replace(first, new_member_id="m2", incarnation=1)]
+    for now_ms, event in enumerate(sent):
         group.apply(group.handle(event, now_ms).records, now_ms)
     assert list(group.image.members) == ["m1", "m2"]
     for left in (("m1", "m2"), ("m2", "m1")):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.access.principals import Right
-from coordinator_api.groups.admission import Quotas, TenantLimits
+from coordinator_api.runtime.admission import Quotas, TenantLimits
 from coordinator_api.store.errors import StoreBusy, StoreError
 from coordinator_api.store.repository import Repository, Written
 from tests.coordinator_api.group_members import definition, problem

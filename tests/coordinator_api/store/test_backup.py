@@ -26,7 +26,7 @@ from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import DefinitionChanged, GroupRestored
 from coordinator_api.group.snapshot import LOST_GENERATIONS
 from coordinator_api.group.states import GroupState
-from coordinator_api.groups.repairs import planned_repair
+from coordinator_api.runtime.repairs import planned_repair
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.backup import BackupDone, RestoreDone, back_up, restore

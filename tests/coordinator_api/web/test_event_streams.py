@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from assignor.access.principals import Right
-from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.store.errors import NotOwner
 from coordinator_api.web import event_streams
 from tests.coordinator_api.group_members import definition

@@ -7,7 +7,7 @@ from assignor.snapshot import RebalanceSnapshot
 from coordinator_api.clusters import ProviderAddress
 from coordinator_api.group.image import GroupImage, LastRebalance, RebalanceBasis, RebalanceEnd
 from coordinator_api.group.states import RebalanceOutcome
-from coordinator_api.groups.definitions import Definition
+from coordinator_api.runtime.definitions import Definition
 from coordinator_api.web.group_documents import task_total
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
 from tests.coordinator_api.reported_rebalances import FIRST

@@ -27,9 +27,9 @@ from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import subscribed_version
-from coordinator_api.groups.allowed_assignors import allowed_here
-from coordinator_api.groups.definitions import Definition, check_size, read_input
 from coordinator_api.recorded_documents import pack_document
+from coordinator_api.runtime.allowed_assignors import allowed_here
+from coordinator_api.runtime.definitions import Definition, check_size, read_input
 from coordinator_api.store.repository import HELD, Recording
 
 _KEPT_DEFINITIONS = 8

@@ -42,17 +42,17 @@ from coordinator_api.group.rebalancing import rebalance_to_run
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import subscription_info
-from coordinator_api.groups.cluster_watch import ClusterWatch, WarmUpWatch
-from coordinator_api.groups.definitions import Definition, read_input
-from coordinator_api.groups.durable_group import DurableGroup, GroupEnvironment, RecordingFor
-from coordinator_api.groups.event_queue import EventQueue, TakenEvents
-from coordinator_api.groups.held_requests import HeldRequests
-from coordinator_api.groups.member_connections import HeldHeartbeats
-from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
-from coordinator_api.groups.rebalance_loop import RebalanceLoop
-from coordinator_api.groups.rebalance_runner import RebalanceResources, RebalanceRunner
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import GroupMeasures
+from coordinator_api.runtime.cluster_watch import ClusterWatch, WarmUpWatch
+from coordinator_api.runtime.definitions import Definition, read_input
+from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
+from coordinator_api.runtime.event_queue import EventQueue, TakenEvents
+from coordinator_api.runtime.held_requests import HeldRequests
+from coordinator_api.runtime.member_connections import HeldHeartbeats
+from coordinator_api.runtime.notices import GroupNotices, ProcessNotice, ToldNotice
+from coordinator_api.runtime.rebalance_loop import RebalanceLoop
+from coordinator_api.runtime.rebalance_runner import RebalanceResources, RebalanceRunner
 from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.telemetry import GroupStanding, GroupTelemetry

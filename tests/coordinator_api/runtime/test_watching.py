@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator_api.groups.held_requests import Watching
+from coordinator_api.runtime.held_requests import Watching
 
 
 async def test_should_wake_who_looks_at_the_group_and_who_looks_at_all() -> None:

@@ -20,13 +20,13 @@ from coordinator_api.group.image import RebalanceCause
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected, Response
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
-from coordinator_api.groups import group_runtime
-from coordinator_api.groups.definitions import read_definition
-from coordinator_api.groups.durable_group import GroupEnvironment, RecordingFor
-from coordinator_api.groups.event_queue import EventQueue
-from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.lease.owned_groups import GroupLease
+from coordinator_api.runtime import group_runtime
+from coordinator_api.runtime.definitions import read_definition
+from coordinator_api.runtime.durable_group import GroupEnvironment, RecordingFor
+from coordinator_api.runtime.event_queue import EventQueue
+from coordinator_api.runtime.group_runtime import GroupRuntime
+from coordinator_api.runtime.rebalance_runner import RebalanceRunner
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording, RecordingNote, Repository, Written

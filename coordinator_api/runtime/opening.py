@@ -14,12 +14,12 @@ import structlog
 from coordinator_api.clock import AttentiveClock, LoopMonitor
 from coordinator_api.clusters import ClusterProviders, Clusters
 from coordinator_api.group.liveness import GroupLimits
-from coordinator_api.groups.admission import Quotas, TenantLimits
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.durable_group import GroupEnvironment
-from coordinator_api.groups.rebalance_runner import RebalanceResources
 from coordinator_api.metrics import MeasuredService, Metrics
+from coordinator_api.runtime.admission import Quotas, TenantLimits
+from coordinator_api.runtime.allowed_assignors import AllowedAssignors
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.durable_group import GroupEnvironment
+from coordinator_api.runtime.rebalance_runner import RebalanceResources
 from coordinator_api.settings import Settings
 from coordinator_api.store.opening import OpenStore, open_store
 from coordinator_api.workers.worker_pool import ServiceWorkers

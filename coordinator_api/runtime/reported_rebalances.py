@@ -28,9 +28,9 @@ from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import reported_end
 from coordinator_api.group.subscriptions import check_subscription
-from coordinator_api.groups.allowed_assignors import AllowedAssignors, allowed_here
-from coordinator_api.groups.definitions import DocumentBounds, check_names, check_size, check_subtopologies
 from coordinator_api.recorded_documents import pack_whole_document
+from coordinator_api.runtime.allowed_assignors import AllowedAssignors, allowed_here
+from coordinator_api.runtime.definitions import DocumentBounds, check_names, check_size, check_subtopologies
 from coordinator_api.store.repository import Recording
 
 _VERSION_BYTES = 4

@@ -8,9 +8,9 @@ import pytest
 
 from coordinator_api.clock import AttentiveClock, LoopMonitor
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.groups.admission import MOST_EVENTS_WAITING, Backlog, Kind, Overload
-from coordinator_api.groups.member_connections import GroupsOfConnections, HeldHeartbeats
 from coordinator_api.metrics import Metrics
+from coordinator_api.runtime.admission import MOST_EVENTS_WAITING, Backlog, Kind, Overload
+from coordinator_api.runtime.member_connections import GroupsOfConnections, HeldHeartbeats
 
 KINDS: tuple[Kind, ...] = ("computation", "describe", "join")
 

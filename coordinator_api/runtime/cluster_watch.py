@@ -29,8 +29,8 @@ from coordinator_api.group.events import Event, TopicsSeen, WarmUpsCaughtUp
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.groups.durable_group import DurableGroup
-from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.runtime.durable_group import DurableGroup
+from coordinator_api.runtime.rebalance_runner import RebalanceRunner
 from coordinator_api.store.errors import StoreError
 from coordinator_api.telemetry import GroupTelemetry
 

@@ -25,8 +25,8 @@ from coordinator_api.clock import sockets_heard
 from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
 from coordinator_api.group.outcome import Effect, Outcome, Response
 from coordinator_api.group.records import CoordinatorRecord, IllegalTransition
-from coordinator_api.groups.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.lease.owned_groups import GroupLease
+from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.store.errors import DamagedLog, StoreError
 
 MOST_IN_A_BATCH = 1_000

@@ -13,8 +13,8 @@ from assignor.types import AssignorErrorCode
 from coordinator_api.group import events
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, assignment_error
-from coordinator_api.groups.definitions import read_definition
 from coordinator_api.http.group_document import group_document
+from coordinator_api.runtime.definitions import read_definition
 from tests.coordinator_api.fake_cluster import MOST_PARTITIONS, FakeCluster, OutOfReach, WatchedGroup, watched
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
 

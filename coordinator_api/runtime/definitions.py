@@ -26,7 +26,7 @@ from assignor.topology.group_topology import Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.repartition_topics import prepare_repartition_topics
 from coordinator_api.clusters import ClusterProviders, ProviderAddress, provider_address
-from coordinator_api.groups.allowed_assignors import allowed_here
+from coordinator_api.runtime.allowed_assignors import allowed_here
 
 _DEFAULTS: Mapping[str, object] = {
     "configs": {},

@@ -23,17 +23,17 @@ from coordinator_api.group.group import Group
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.states import GroupState
-from coordinator_api.groups.admission import Admission, Overload
-from coordinator_api.groups.definitions import DocumentBounds
-from coordinator_api.groups.durable_group import GroupEnvironment, replayed_log
-from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.rebalance_runner import RebalanceResources
-from coordinator_api.groups.repairs import GroupRepair, nothing_lost, planned_repair, replayed
-from coordinator_api.groups.reported_rebalances import ReportedRebalance
-from coordinator_api.groups.store_access import Recordings, StoreReadiness
 from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.metrics import ServiceMeasures
+from coordinator_api.runtime.admission import Admission, Overload
+from coordinator_api.runtime.definitions import DocumentBounds
+from coordinator_api.runtime.durable_group import GroupEnvironment, replayed_log
+from coordinator_api.runtime.group_runtime import GroupRuntime
+from coordinator_api.runtime.rebalance_runner import RebalanceResources
+from coordinator_api.runtime.repairs import GroupRepair, nothing_lost, planned_repair, replayed
+from coordinator_api.runtime.reported_rebalances import ReportedRebalance
+from coordinator_api.runtime.store_access import Recordings, StoreReadiness
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, StoreBusy, StoreError
 from coordinator_api.store.opening import OpenStore

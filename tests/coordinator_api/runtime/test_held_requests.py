@@ -9,7 +9,7 @@ import pytest
 
 from coordinator_api.group.events import RecheckAssignment, RecheckProcess
 from coordinator_api.group.outcome import Accepted, AssignmentPending, Response
-from coordinator_api.groups.held_requests import WAVE_BYTES, WAVE_MEMBERS, HeldRequests, Recheck
+from coordinator_api.runtime.held_requests import WAVE_BYTES, WAVE_MEMBERS, HeldRequests, Recheck
 
 RECHECK = RecheckAssignment("m", 1)
 

@@ -17,9 +17,9 @@ from assignor.errors import AssignorFault
 from coordinator_api.clusters import ClusterOutOfReach, ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
-from coordinator_api.groups.durable_group import RecordingFor
-from coordinator_api.groups.rebalance_runner import RebalanceRunner
-from coordinator_api.groups.rebalance_work import ComputedRebalance
+from coordinator_api.runtime.durable_group import RecordingFor
+from coordinator_api.runtime.rebalance_runner import RebalanceRunner
+from coordinator_api.runtime.rebalance_work import ComputedRebalance
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry

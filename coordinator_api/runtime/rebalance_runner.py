@@ -20,9 +20,9 @@ from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters import ClusterOutOfReach, Clusters, ProviderAddress
 from coordinator_api.group.outcome import RunRebalance
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.definitions import Definition, read_input
-from coordinator_api.groups.rebalance_work import (
+from coordinator_api.runtime.allowed_assignors import AllowedAssignors
+from coordinator_api.runtime.definitions import Definition, read_input
+from coordinator_api.runtime.rebalance_work import (
     ClusterNamed,
     ComputedRebalance,
     DefinitionUnknown,

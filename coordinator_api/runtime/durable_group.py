@@ -26,11 +26,11 @@ from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import CoordinatorRecord, HeldRebalanceEnded, IllegalTransition, RebalanceCompleted
 from coordinator_api.group.snapshot import snapshot_records
-from coordinator_api.groups.admission import Backlog, Quotas
-from coordinator_api.groups.held_requests import Watching
-from coordinator_api.groups.member_connections import GroupsOfConnections
 from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.metrics import Metrics
+from coordinator_api.runtime.admission import Backlog, Quotas
+from coordinator_api.runtime.held_requests import Watching
+from coordinator_api.runtime.member_connections import GroupsOfConnections
 from coordinator_api.store.errors import NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository
 from coordinator_api.telemetry import GroupTelemetry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_api.groups.notices import KEPT_MS, KEPT_NOTICES, GroupNotices, ProcessNotice
+from coordinator_api.runtime.notices import KEPT_MS, KEPT_NOTICES, GroupNotices, ProcessNotice
 
 
 def notice(code: str = "RECORDS_DROPPED", count: int = 1, text: str = "late") -> ProcessNotice:

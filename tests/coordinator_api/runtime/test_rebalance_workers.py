@@ -20,13 +20,13 @@ from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.image import unpacked_assignments
 from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, RunRebalance
 from coordinator_api.group.states import RebalanceOutcome
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.definitions import read_definition
-from coordinator_api.groups.durable_group import RecordingFor
-from coordinator_api.groups.rebalance_loop import RebalanceLoop
-from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.recorded_documents import expanded
+from coordinator_api.runtime.allowed_assignors import AllowedAssignors
+from coordinator_api.runtime.definitions import read_definition
+from coordinator_api.runtime.durable_group import RecordingFor
+from coordinator_api.runtime.rebalance_loop import RebalanceLoop
+from coordinator_api.runtime.rebalance_runner import RebalanceRunner
 from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import WorkerPool

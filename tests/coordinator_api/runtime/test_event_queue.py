@@ -23,13 +23,13 @@ from coordinator_api.group.outcome import Accepted, HeartbeatAnswered, JoinAnswe
 from coordinator_api.group.records import CoordinatorRecord, IllegalTransition, MemberSubscribed
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import RejectionCode
-from coordinator_api.groups import durable_group
-from coordinator_api.groups.cluster_watch import ClusterWatch
-from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.runtime import durable_group
+from coordinator_api.runtime.cluster_watch import ClusterWatch
+from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording, RecordingNote, Written
 from tests.coordinator_api.group_members import subscription
-from tests.coordinator_api.groups.test_group_runtime import FailingRepository, declare, opened
+from tests.coordinator_api.runtime.test_group_runtime import FailingRepository, declare, opened
 
 Value = TypeVar("Value")
 LONG_DELAY = GroupLimits(initial_rebalance_delay_ms=600_000)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from coordinator_api.group import events
 from coordinator_api.group.outcome import JoinAnswered, MemberNews, ProcessHeartbeatAnswered, Rejected, Response
-from coordinator_api.groups.group_runtime import GroupRuntime
-from tests.coordinator_api.groups.test_event_queue import asked, join, slow_group
-from tests.coordinator_api.groups.test_group_runtime import NO_DELAY, fetch, hang_up_never, opened
+from coordinator_api.runtime.group_runtime import GroupRuntime
+from tests.coordinator_api.runtime.test_event_queue import asked, join, slow_group
+from tests.coordinator_api.runtime.test_group_runtime import NO_DELAY, fetch, hang_up_never, opened
 
 
 def beat(generation_id: int, *member_ids: str) -> events.ProcessHeartbeat:

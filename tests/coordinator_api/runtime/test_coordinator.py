@@ -15,9 +15,9 @@ import pytest
 from coordinator_api.errors import GroupNotFound, TooManyGroups, UnreadableGroup
 from coordinator_api.group.events import DeclareGroup
 from coordinator_api.group.outcome import Declared
-from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.definitions import read_definition
-from coordinator_api.groups.opening import open_coordinator
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.definitions import read_definition
+from coordinator_api.runtime.opening import open_coordinator
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Repository, Written
 from coordinator_api.store.stored_logs import checksum

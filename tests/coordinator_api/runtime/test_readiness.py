@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from coordinator_api.groups.store_access import StoreReadiness
+from coordinator_api.runtime.store_access import StoreReadiness
 from coordinator_api.store.errors import DatabaseReplaced, StoreError
 from coordinator_api.store.repository import Repository
 
