@@ -42,7 +42,7 @@ HandIn = Callable[[Event], Awaitable[object]]
 """Hands an event to the group. Raises StoreError when what follows from it could not be committed."""
 
 
-class GroupWatch(ABC):
+class RepeatedWatch(ABC):
     """Looks again and again while the state of the group requires it. Call `follow` after every event."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class GroupWatch(ABC):
         """Raises nothing."""
 
 
-class ClusterWatch(GroupWatch):
+class ClusterWatch(RepeatedWatch):
     """Looks for changed topics."""
 
     def __init__(
@@ -146,7 +146,7 @@ class ClusterWatch(GroupWatch):
         return {topic: partitions for topic, partitions in topics.items() if topic not in missed_once}
 
 
-class WarmUpWatch(GroupWatch):
+class WarmUpWatch(RepeatedWatch):
     """Looks whether all warm-ups have caught up, and tells the group."""
 
     def __init__(

@@ -163,7 +163,7 @@ def _addresses(
     return [(name, "?" + urlencode({**parameters, **chosen})) for name, parameters in found]
 
 
-class Gap(NamedTuple):
+class OwnerlessTime(NamedTuple):
     """Time in which tasks had no owner, as far as recordings tell. `text`: which ones, and for how long."""
 
     x: float
@@ -178,7 +178,7 @@ class TimeLine(NamedTuple):
     """
 
     rows: list[Mapping[str, Any]]
-    gaps: list[Gap]
+    gaps: list[OwnerlessTime]
     from_ms: int
     until_ms: int
     width: int
@@ -199,7 +199,7 @@ def time_line(
         return round(_LEFT + (_RIGHT - _LEFT) * (at_ms - from_ms) / span, 1)
 
     rows: list[Mapping[str, Any]] = []
-    gaps: list[Gap] = []
+    gaps: list[OwnerlessTime] = []
     next_ms = newer_ms
     for each in summaries:
         generation, at_ms, took_ms = each["generation_id"], each["now_ms"], each.get("took_ms")
@@ -223,12 +223,12 @@ def time_line(
         if held_back and until_next_ms is not None:
             end = x(min(at_ms + until_next_ms, until_ms))
             text = f"After generation {generation}, {_without_owner(held_back, until_next_ms)}: "
-            gaps.append(Gap(x(at_ms), max(end - x(at_ms), 2), text + "the rebalance held them back"))
+            gaps.append(OwnerlessTime(x(at_ms), max(end - x(at_ms), 2), text + "the rebalance held them back"))
         left_behind = 0 if round_ is None else _left_behind(round_)
         if left_behind and took_ms is not None:
             begin = max(x(at_ms - took_ms), _LEFT)
             text = f"Before generation {generation}, {_without_owner(left_behind, took_ms)}: their instance was gone"
-            gaps.append(Gap(begin, max(x(at_ms) - begin, 2), text))
+            gaps.append(OwnerlessTime(begin, max(x(at_ms) - begin, 2), text))
         next_ms = at_ms
     return TimeLine(rows, gaps, from_ms, until_ms, WIDTH)
 
