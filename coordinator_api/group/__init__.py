@@ -46,7 +46,6 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              rebalance_result  the outcome of a computed rebalance; when a group is settled
              subscriptions   what the rules read in a member's bytes
     views    description     a group as operators see it
-             ownerless_tasks  which tasks nobody runs, and since when
 
 Source: Kafka's classic group coordinator (`GroupMetadataManager`); each file names the part that it follows. The way of
 working is that of etcd's raft.

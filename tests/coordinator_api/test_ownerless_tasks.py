@@ -7,9 +7,9 @@ import pytest
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.events import Event, Join, Leave, SetRejoinGrace, Tick
 from coordinator_api.group.liveness import GroupLimits
-from coordinator_api.group.ownerless_tasks import OwnerlessTasks, takes_long
 from coordinator_api.group.records import GroupDeleted, RebalanceCompleted
 from coordinator_api.group.states import GroupState
+from coordinator_api.telemetry import OwnerlessTasks, takes_long
 from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
@@ -44,7 +44,7 @@ class Followed:
 
     @property
     def since_ms(self) -> dict[TaskId, int]:
-        return dict(self.owners.without_owner_since_ms)
+        return dict(self.owners.since_ms)
 
 
 def join(name: str) -> Join:
@@ -143,7 +143,7 @@ def test_should_know_after_a_restart_who_is_away() -> None:
     followed = Followed()
     followed.send(SetRejoinGrace(60_000, "ops"))
     followed.send(Leave("b"), at_ms=1_000)
-    assert dict(OwnerlessTasks(followed.group.group.image, 5_000).without_owner_since_ms) == {B: 5_000}
+    assert dict(OwnerlessTasks(followed.group.group.image, 5_000).since_ms) == {B: 5_000}
 
 
 @pytest.mark.parametrize("followup", [True, False])
