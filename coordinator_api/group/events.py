@@ -80,20 +80,6 @@ class Join:
     leave_on_disconnect: bool = False
     no_room: str | None = None
 
-    def remembered(self, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
-        """For a member of this instance id and incarnation, which joins for this generation."""
-        return LastJoin(
-            group_instance_id=group_instance_id,
-            incarnation=incarnation,
-            client_id=self.client_id,
-            session_timeout_ms=self.session_timeout_ms,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            subscription=self.subscription,
-            generation_id=generation_id,
-            join_id=self.join_id,
-            leave_on_disconnect=self.leave_on_disconnect,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
