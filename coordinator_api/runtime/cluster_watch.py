@@ -43,24 +43,29 @@ HandIn = Callable[[Event], Awaitable[object]]
 
 
 class RepeatedWatch(ABC):
-    """Looks again and again while the state of the group requires it. Call `follow` after every event."""
+    """Looks again and again while the state of the group requires it: call `follow` after every event that begins or
+    ends at a stable group. `hand_in` gets what was found.
+    """
 
-    def __init__(self) -> None:
-        self._image = GroupImage()
+    def __init__(
+        self, runner: RebalanceRunner, standing: ClusterStanding, durable: DurableGroup, hand_in: HandIn
+    ) -> None:
+        self._runner = runner
+        self._standing = standing
+        self._durable = durable
+        self._hand_in = hand_in
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_looking(self) -> bool:
         return self._task is not None
 
-    def follow(self, image: GroupImage) -> None:
-        """Watch, or stop watching, as the state of the group requires."""
-        self._image = image
-        if self._is_needed(image):
-            if self._task is None:
-                self._task = asyncio.create_task(self._watch())
-        elif self._task is not None:
+    def follow(self) -> None:
+        """Watch, or stop watching, as the committed state of the group requires."""
+        if not self._is_needed(self._durable.image):
             self.stop()
+        elif self._task is None:
+            self._task = asyncio.create_task(self._watch())
 
     def stop(self) -> None:
         if self._task is not None:
@@ -70,7 +75,9 @@ class RepeatedWatch(ABC):
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self._delay_s())
-            await self._look()
+            image = self._durable.image
+            if self._is_needed(image):
+                await self._look(image)
 
     @abstractmethod
     def _is_needed(self, image: GroupImage) -> bool: ...
@@ -80,7 +87,7 @@ class RepeatedWatch(ABC):
         """Until the next look."""
 
     @abstractmethod
-    async def _look(self) -> None:
+    async def _look(self, image: GroupImage) -> None:
         """Raises nothing."""
 
 
@@ -91,16 +98,14 @@ class ClusterWatch(RepeatedWatch):
         self,
         runner: RebalanceRunner,
         standing: ClusterStanding,
+        durable: DurableGroup,
+        hand_in: HandIn,
         telemetry: GroupTelemetry,
         max_age_ms: int,
-        hand_in: HandIn,
     ) -> None:
-        super().__init__()
-        self._runner = runner
-        self._standing = standing
+        super().__init__(runner, standing, durable, hand_in)
         self._telemetry = telemetry
         self._max_age_ms = max_age_ms
-        self._hand_in = hand_in
         self._missed: frozenset[str] = frozenset()
 
     @property
@@ -117,13 +122,12 @@ class ClusterWatch(RepeatedWatch):
         return image.state is GroupState.STABLE and last is not None and bool(last.basis.topics)
 
     def _delay_s(self) -> float:
-        last = self._image.last_rebalance
+        last = self._durable.image.last_rebalance
         failed = last is not None and last.end.outcome is RebalanceOutcome.ERROR
         wrong = failed or self._missed or self._standing.error is not None
         return (self.retry_ms if wrong else self._max_age_ms) / 1000
 
-    async def _look(self) -> None:
-        image = self._image
+    async def _look(self, image: GroupImage) -> None:
         assert image.input_json is not None, "only declared groups have rebalances"
         try:
             topics = await self._runner.topics(image.revision, image.input_json)
@@ -131,7 +135,7 @@ class ClusterWatch(RepeatedWatch):
             self._standing.failed(error)
             return
         self._standing.answered()
-        if image is not self._image:
+        if image is not self._durable.image:
             return
         try:
             await self._hand_in(TopicsSeen(self._without_single_misses(image, topics)))
@@ -149,23 +153,13 @@ class ClusterWatch(RepeatedWatch):
 class WarmUpWatch(RepeatedWatch):
     """Looks whether all warm-ups have caught up, and tells the group."""
 
-    def __init__(
-        self, runner: RebalanceRunner, standing: ClusterStanding, durable: DurableGroup, hand_in: HandIn
-    ) -> None:
-        super().__init__()
-        self._runner = runner
-        self._standing = standing
-        self._durable = durable
-        self._hand_in = hand_in
-
     def _is_needed(self, image: GroupImage) -> bool:
         return awaits_warm_ups(image)
 
     def _delay_s(self) -> float:
         return LOOK_AT_WARM_UPS_EVERY_S
 
-    async def _look(self) -> None:
-        image = self._image
+    async def _look(self, image: GroupImage) -> None:
         assert image.input_json is not None, "only declared groups have rebalances"
         sums = self._durable.group.reported_offset_sums()
         if not _all_report(image, sums):
@@ -176,7 +170,7 @@ class WarmUpWatch(RepeatedWatch):
             self._standing.failed(error)
             return
         caught_up = await asyncio.to_thread(all_caught_up, image, sums, snapshot)
-        if caught_up and image is self._image:
+        if caught_up and image is self._durable.image:
             with suppress(StoreError):  # the next look tells the group again
                 await self._hand_in(WarmUpsCaughtUp(image.generation_id))
 

@@ -116,9 +116,10 @@ class GroupRuntime:
         self._held = HeldRequests(self._respond_now, self._bytes_to_send)
         self._timer = GroupTimer(clock, self._tick_now)
         self._cluster_watch = ClusterWatch(
-            runner, self.cluster, telemetry, environment.metadata_max_age_ms, self.handle
+            runner, self.cluster, self._durable, self.handle, telemetry, environment.metadata_max_age_ms
         )
         self._warm_up_watch = WarmUpWatch(runner, self.cluster, self._durable, self.handle)
+        self._was_stable = False
         self._rebalances = RebalanceLoop(
             runner, self.cluster, telemetry, self._cluster_watch.retry_ms, self._queue.put, self._waits_for
         )
@@ -403,8 +404,11 @@ class GroupRuntime:
             self._held.wake()
         if self._closed:
             return
-        self._cluster_watch.follow(image)
-        self._warm_up_watch.follow(image)
+        is_stable = image.state is GroupState.STABLE
+        if is_stable or self._was_stable:  # nothing is watched of other groups
+            self._cluster_watch.follow()
+            self._warm_up_watch.follow()
+        self._was_stable = is_stable
         for effect in taken.effects:
             self._rebalances.start(effect)
         self._timer.set(self._durable.group.next_timer_ms, now_ms)

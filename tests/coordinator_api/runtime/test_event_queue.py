@@ -24,8 +24,8 @@ from coordinator_api.group.records import CoordinatorRecord, IllegalTransition, 
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.runtime import durable_group
-from coordinator_api.runtime.cluster_watch import ClusterWatch
 from coordinator_api.runtime.group_runtime import GroupRuntime
+from coordinator_api.runtime.held_requests import HeldRequests
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording, RecordingNote, Written
 from tests.coordinator_api.group_members import subscription
@@ -289,7 +289,7 @@ async def test_should_answer_what_is_committed_though_what_follows_from_it_fails
 ) -> None:
     async with slow_group(tmp_path) as (runtime, _):
         with monkeypatch.context() as failing:
-            failing.setattr(ClusterWatch, "follow", Mock(side_effect=ValueError("told to fail")))
+            failing.setattr(HeldRequests, "wake", Mock(side_effect=ValueError("told to fail")))
             assert isinstance(await runtime.handle(join(0)), JoinAnswered)
         assert isinstance(await runtime.handle(join(1)), JoinAnswered)
         assert list(runtime.image.members) == ["m0", "m1"]
