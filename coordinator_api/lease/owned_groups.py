@@ -65,7 +65,8 @@ class GroupHost(Protocol):
 
 @dataclass(slots=True)
 class GroupLease:
-    """The time in which this coordinator owns one group. Every answer from the group's memory calls `check` first.
+    """The time in which this coordinator owns one group. Every answer from the group's memory calls `check` first,
+    unless the lease `is_certain`: it has not ended, and only one coordinator can own the group.
 
     `epoch`: each write names it. `check_lease`: raises LeaseEnded; None for a group that only one coordinator can own.
     `lost`: called with the group's id when a write was refused.
@@ -76,6 +77,10 @@ class GroupLease:
     check_lease: Callable[[], None] | None = None
     lost: Callable[[str], None] | None = None
     has_ended: bool = field(default=False, init=False)
+    is_certain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_certain = self.check_lease is None
 
     def check(self) -> None:
         """Raises NotOwner, LeaseEnded."""
@@ -86,7 +91,7 @@ class GroupLease:
 
     def end(self) -> None:
         """Answer nothing from this memory any more."""
-        self.has_ended = True
+        self.has_ended, self.is_certain = True, False
 
     def was_lost(self) -> None:
         """A write was refused: the store has another owner of the group, or another epoch."""

@@ -308,7 +308,8 @@ class GroupRuntime:
         await self._queue.close()
 
     def _respond_now(self, event: HeartbeatOrFetch) -> Response:
-        self.lease.check()
+        if not self.lease.is_certain:
+            self.lease.check()
         answer = self._durable.group.respond(event, self._clock.now_ms(), self._durable.image)
         if answer.wants_tick:
             self._tick_now()
