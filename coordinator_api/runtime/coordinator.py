@@ -13,7 +13,6 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from assignor.errors import InputError
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import LoopMonitor
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
@@ -21,17 +20,16 @@ from coordinator_api.group import events
 from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
 from coordinator_api.group.outcome import Accepted, Response
-from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.states import GroupState
 from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.metrics import ServiceMeasures
 from coordinator_api.runtime.admission import Admission, Overload
 from coordinator_api.runtime.definitions import DocumentBounds
-from coordinator_api.runtime.durable_group import GroupEnvironment, replayed_log
+from coordinator_api.runtime.durable_group import UNREADABLE, GroupEnvironment, replayed_log
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.rebalance_runner import RebalanceResources
-from coordinator_api.runtime.repairs import GroupRepair, nothing_lost, planned_repair, replayed
+from coordinator_api.runtime.repairs import GroupRepair, nothing_lost, planned_repair
 from coordinator_api.runtime.reported_rebalances import ReportedRebalance
 from coordinator_api.runtime.store_access import Recordings, StoreReadiness
 from coordinator_api.settings import Settings
@@ -240,15 +238,16 @@ class Coordinator:
                     if left is not None:
                         raise StoreError(f"the log of group {group_id} could not be written anew: {left}")
                 return GroupRepair(group_id, problem, execute, plan)
-            limits, now_ms = self._environment.limits, self._environment.clock.now_ms()
-            # somebody may have mended it since it was found damaged
-            whole = await asyncio.to_thread(replayed, stored, limits, now_ms)
-            if whole is not None:
-                plan = nothing_lost(stored, whole)
-            else:
+            is_whole = True  # somebody may have mended it since it was found damaged
+            try:
+                whole = await replayed_log(await self.repository.load_group(group_id), self._environment)
+                plan = nothing_lost(stored, whole.image)
+            except UNREADABLE:
+                is_whole = False
+                limits, now_ms = self._environment.limits, self._environment.clock.now_ms()
                 plan = await asyncio.to_thread(planned_repair, stored, limits, now_ms)
             if execute:
-                if whole is None:
+                if not is_whole:
                     await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
                 # until it is open it stays unreadable: a member that heard of no such group would end
                 await self._open_group(group_id, self.lease.epoch(group_id))
@@ -424,7 +423,7 @@ class Coordinator:
             if is_shared and log.epoch != epoch:
                 raise not_here(group_id)
             runtime = self._runtime(log, epoch, await replayed_log(log, self._environment))
-        except (StoreError, InputError, IllegalTransition) as error:
+        except (StoreError, *UNREADABLE) as error:
             if is_shared and isinstance(error, StoreError) and not isinstance(error, DamagedLog):
                 raise  # it is tried again
             self._set_aside(group_id, error)

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from assignor.errors import InputError
 from coordinator_api.clock import SteadyClock
 from coordinator_api.group.events import DeclareGroup, DeleteGroup, Event, Join, ReportRebalance
 from coordinator_api.group.group import Group
@@ -31,7 +32,7 @@ from coordinator_api.metrics import Metrics
 from coordinator_api.runtime.admission import Backlog, Quotas
 from coordinator_api.runtime.held_requests import Watching
 from coordinator_api.runtime.member_connections import GroupsOfConnections
-from coordinator_api.store.errors import NotOwner, StoreError
+from coordinator_api.store.errors import DamagedLog, NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository
 from coordinator_api.telemetry import GroupTelemetry
 
@@ -61,6 +62,9 @@ RecordingFor = Callable[[Response], Recording | None]
 
 ENCODED_IN_A_THREAD = 64
 """As many records as this are encoded beside the event loop."""
+
+UNREADABLE = (DamagedLog, InputError, IllegalTransition)
+"""Raised for a log that is damaged, or that this release cannot replay."""
 
 REPLAYED_IN_A_THREAD_BYTES = 65_536
 """From this size on a log is replayed beside the event loop: other groups are served meanwhile."""

@@ -20,14 +20,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from assignor.errors import InputError
 from coordinator_api.clock import sockets_heard
 from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
 from coordinator_api.group.outcome import Effect, Outcome, Response
-from coordinator_api.group.records import CoordinatorRecord, IllegalTransition
+from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.lease.owned_groups import GroupLease
-from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
-from coordinator_api.store.errors import DamagedLog, StoreError
+from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, GroupEnvironment, RecordingFor
+from coordinator_api.store.errors import StoreError
 
 MOST_IN_A_BATCH = 1_000
 """Events. More of them wait for the next commit, so that no answer waits for very many others."""
@@ -146,7 +145,7 @@ class EventQueue:
             if is_reloaded:
                 await self._durable.reload()
         except Exception as error:
-            if isinstance(error, DamagedLog | InputError | IllegalTransition):
+            if isinstance(error, UNREADABLE):
                 self.end = error
             self._fail(self._all_waiting(), error)
             self._failed()

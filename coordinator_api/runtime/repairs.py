@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignor.errors import InputError
 from coordinator_api.errors import LogBeyondRepair
-from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
-from coordinator_api.group.record_codec import decode_record
-from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.snapshot import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.store.stored_logs import StoredLog, damage_of
 
@@ -55,15 +51,3 @@ def nothing_lost(stored: StoredLog, image: GroupImage) -> LogRepair:
         dropped_members=(),
         dropped_generations=(),
     )
-
-
-def replayed(stored: StoredLog, limits: GroupLimits, now_ms: int) -> GroupImage | None:
-    """The state of a log that is whole; None for one that is not, or that this release cannot replay."""
-    if stored.problem is not None:
-        return None
-    try:
-        records = [decode_record(record.body) for record in stored.records if record.body is not None]
-        image = Group.replay(stored.group_id, limits, records, now_ms).image
-    except (InputError, IllegalTransition):
-        return None
-    return image if image.input_json is not None else None
