@@ -130,7 +130,7 @@ class ClusterWatch(RepeatedWatch):
     async def _look(self, image: GroupImage) -> None:
         assert image.input_json is not None, "only declared groups have rebalances"
         try:
-            topics = await self._runner.topics(image.revision, image.input_json)
+            topics = await self._runner.topics(image.input_json)
         except Exception as error:  # whatever a provider raises: the watch goes on
             self._standing.failed(error)
             return
@@ -165,7 +165,7 @@ class WarmUpWatch(RepeatedWatch):
         if not _all_report(image, sums):
             return  # nothing is asked of the cluster before that
         try:
-            snapshot = await self._runner.seen_now(image.revision, image.input_json)
+            snapshot = await self._runner.seen_now(image.input_json)
         except Exception as error:  # whatever a provider raises: the watch goes on
             self._standing.failed(error)
             return

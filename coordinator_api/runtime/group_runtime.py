@@ -45,7 +45,7 @@ from coordinator_api.group.subscriptions import subscription_info
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import GroupMeasures
 from coordinator_api.runtime.cluster_watch import ClusterWatch, WarmUpWatch
-from coordinator_api.runtime.definitions import Definition, read_input
+from coordinator_api.runtime.definitions import Definition
 from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.runtime.event_queue import EventQueue, TakenEvents
 from coordinator_api.runtime.held_requests import HeldRequests
@@ -262,12 +262,7 @@ class GroupRuntime:
     async def definition(self, image: GroupImage) -> Definition:
         """Of the state that was described."""
         assert image.input_json is not None, "only declared groups are described"
-        # what a group that is led elsewhere works with changes from report to report, under one revision
-        return await (
-            self._runner.definition(image.revision, image.input_json)
-            if image.led_by is None
-            else asyncio.to_thread(read_input, image.input_json)
-        )
+        return await self._runner.definition(image.input_json)
 
     def is_looking_at_its_cluster(self) -> bool:
         """Whether the watch or a rebalance will notice when a cluster that is out of reach answers again."""

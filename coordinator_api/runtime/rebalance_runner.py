@@ -9,7 +9,6 @@ rebalance waits.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -25,7 +24,6 @@ from coordinator_api.runtime.definitions import Definition, read_input
 from coordinator_api.runtime.rebalance_work import (
     ClusterNamed,
     ComputedRebalance,
-    DefinitionUnknown,
     RebalanceJob,
     compute,
     member_rows,
@@ -67,8 +65,7 @@ class RebalanceRunner:
     def __init__(self, group_id: str, resources: RebalanceResources) -> None:
         self._group_id = group_id
         self._resources = resources
-        self._parsed: tuple[int, Definition] | None = None
-        self._sent: tuple[str, str] | None = None
+        self._parsed: tuple[str, Definition] | None = None
 
     async def run(self, effect: RunRebalance) -> ComputedRebalance:
         """Whatever an assignor or a cluster raises makes a failed rebalance, and so do workers that die of it again and
@@ -79,96 +76,82 @@ class RebalanceRunner:
         """
         job = self._job(effect)
         try:
-            computed = await self._computed(job, effect.input_json)
-        except WorkerDied as death:
-            return await self._failed(job, effect.input_json, death)
-        except JobTookTooLong as limit:
-            return await self._failed(job, effect.input_json, limit)
+            computed = await self._computed(job)
+        except (WorkerDied, JobTookTooLong) as fault:
+            return await self._failed(job, fault)
         if isinstance(computed, ComputedRebalance):
             return computed
-        return await self._run_on(computed.provider, job, effect.input_json)
+        return await self._run_on(computed.provider, job)
 
-    async def topics(self, revision: int, input_json: str) -> Mapping[str, int]:
+    async def topics(self, input_json: str) -> Mapping[str, int]:
         """The partitions of the definition's topics now, 0 for one that does not exist. Raises ClusterOutOfReach."""
-        definition = await self.definition(revision, input_json)
+        definition = await self.definition(input_json)
         assert definition.provider is not None, "only a group that names a cluster has one to look at"
         existing = await self._resources.clusters.cluster(definition.provider).topics(definition.snapshot)
         return topic_counts(definition.snapshot.topology, existing)
 
-    async def seen_now(self, revision: int, input_json: str) -> RebalanceSnapshot:
+    async def seen_now(self, input_json: str) -> RebalanceSnapshot:
         """The definition, with its cluster as it looks now. Raises ClusterOutOfReach."""
-        definition = await self.definition(revision, input_json)
+        definition = await self.definition(input_json)
         if definition.provider is None:
             return definition.snapshot
         cluster = self._resources.clusters.cluster(definition.provider)
         return definition.snapshot.seen(await cluster.view(self._group_id, definition.snapshot, LONGEST_LOOK_MS))
 
-    async def definition(self, revision: int, input_json: str) -> Definition:
-        """As it was declared."""
-        return await asyncio.to_thread(self._read, revision, input_json)
+    async def definition(self, input_json: str) -> Definition:
+        """As it was declared. The last one is kept."""
+        return await asyncio.to_thread(self._read, input_json)
 
-    async def _run_on(self, address: ProviderAddress, job: RebalanceJob, input_json: str) -> ComputedRebalance:
+    async def _run_on(self, address: ProviderAddress, job: RebalanceJob) -> ComputedRebalance:
         """On the cluster that the definition names."""
         try:
-            declared = (await self.definition(job.definition_revision, input_json)).snapshot
+            declared = (await self.definition(job.input_json)).snapshot
             cluster = self._resources.clusters.cluster(address)
             view = await cluster.view(self._group_id, declared)
             job = replace(job, view=view, now_ms=self._resources.clock.now_ms())
-            computed = await self._computed(job, input_json)
+            computed = await self._computed(job)
             assert isinstance(computed, ComputedRebalance), "the cluster has been looked at"
             if computed.created_topics:
                 await cluster.create_topics(computed.created_topics)
                 if declared.configs.rack_aware:  # on which racks the new topics are is known only now
                     after = await cluster.view(self._group_id, declared)
                     job = replace(job, view=view.with_created(computed.created_topics, after))
-                    computed = await self._computed(job, input_json)
+                    computed = await self._computed(job)
                     assert isinstance(computed, ComputedRebalance), "the cluster has been looked at"
             return computed
         except (ClusterOutOfReach, WorkersUnavailable):
             raise
         except Exception as fault:  # the cluster refuses, or the service's settings do not list it any more
-            return await self._failed(job, input_json, fault)
+            return await self._failed(job, fault)
 
-    async def _failed(self, job: RebalanceJob, input_json: str, fault: Exception) -> ComputedRebalance:
-        failed = await self._computed(replace(job, failure=f"{type(fault).__name__}: {fault}"), input_json)
+    async def _failed(self, job: RebalanceJob, fault: Exception) -> ComputedRebalance:
+        failed = await self._computed(replace(job, failure=f"{type(fault).__name__}: {fault}"))
         assert isinstance(failed, ComputedRebalance), "nothing is left to look at"
         return failed
 
-    async def _computed(self, job: RebalanceJob, input_json: str) -> ComputedRebalance | ClusterNamed:
+    async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
         """A failed rebalance ends the application of all members, so a worker that somebody killed must not make it
         fail. Raises WorkerDied when so many have died that the rebalance is to blame itself, and WorkersUnavailable.
         """
+        limited = job.failure is None and self._names_own_assignor(job.input_json)
+        limit_ms = self._resources.own_assignor_limit_ms if limited else None
         for _ in range(ATTEMPTS - 1):
             with suppress(WorkerDied):
-                return await self._computed_once(job, input_json)
-        return await self._computed_once(job, input_json)
-
-    async def _computed_once(self, job: RebalanceJob, input_json: str) -> ComputedRebalance | ClusterNamed:
-        """The text of the definition, which may be large, is sent once, and again to a worker that does not know it."""
-        limited = job.failure is None and self._names_own_assignor(input_json)
-        limit_ms = self._resources.own_assignor_limit_ms if limited else None
-        answer = await self._resources.workers.run(compute, job, limit_ms=limit_ms)
-        if isinstance(answer, DefinitionUnknown):
-            answer = await self._resources.workers.run(compute, replace(job, input_json=input_json), limit_ms=limit_ms)
-            assert not isinstance(answer, DefinitionUnknown), "the text was sent"
-        return answer
+                return await self._resources.workers.run(compute, job, limit_ms=limit_ms)
+        return await self._resources.workers.run(compute, job, limit_ms=limit_ms)
 
     def _names_own_assignor(self, input_json: str) -> bool:
         """By its text: a definition that names the class elsewhere only has the limit as well."""
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 
     def _job(self, effect: RunRebalance) -> RebalanceJob:
-        is_known = self._sent is not None and self._sent[0] == effect.input_json
-        if self._sent is None or not is_known:
-            self._sent = (effect.input_json, hashlib.sha256(effect.input_json.encode()).hexdigest())
         return RebalanceJob(
             group_id=self._group_id,
             generation_id=effect.generation_id,
             definition_revision=effect.definition_revision,
             reason=effect.reason,
             now_ms=self._resources.clock.now_ms(),
-            definition=self._sent[1],
-            input_json=None if is_known else effect.input_json,
+            input_json=effect.input_json,
             members=member_rows(effect.members),
             future_process_id=self._resources.new_process_id(),
             assignor_classes=self._resources.allowed.class_paths,
@@ -176,9 +159,9 @@ class RebalanceRunner:
             steering=effect.steering,
         )
 
-    def _read(self, revision: int, input_json: str) -> Definition:
+    def _read(self, input_json: str) -> Definition:
         """Called from several threads: what is kept is one value, read and replaced whole."""
         parsed = self._parsed
-        if parsed is None or parsed[0] != revision:
-            parsed = self._parsed = (revision, read_input(input_json))
+        if parsed is None or parsed[0] != input_json:
+            parsed = self._parsed = (input_json, read_input(input_json))
         return parsed[1]

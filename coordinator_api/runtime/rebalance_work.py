@@ -1,16 +1,16 @@
 """What a worker process does of a rebalance: everything that takes time. Only small values go in and out.
 
-The definition's text is sent when the worker has not got it yet, and is kept there parsed. The members' subscriptions
-go in as bytes; what comes back is ready to be stored, packed and compressed. What is recorded is what ran: the same
-`rebalance/1` line gives the same result through `assignor assign --check`.
+The definition's text goes in with each job, and the worker keeps it parsed. The members' subscriptions go in as bytes;
+what comes back is ready to be stored, packed and compressed. What is recorded is what ran: the same `rebalance/1` line
+gives the same result through `assignor assign --check`.
 """
 
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from assignor import pipeline
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS
@@ -32,21 +32,15 @@ from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.definitions import Definition, check_size, read_input
 from coordinator_api.store.repository import HELD, Recording
 
-_KEPT_DEFINITIONS = 8
-
-_parsed: OrderedDict[str, Definition] = OrderedDict()
-"""In a worker: the definitions that its last rebalances used, by digest."""
-
 MemberRow = tuple[str, bytes, str | None, str | None]
 """Member id and the fields of `Member`: thousands of plain tuples are pickled in a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceJob:
-    """`definition`: the digest of the definition's text; `input_json`: the text, None when the worker may know it.
-
-    `members`: in the order in which they joined. `future_process_id`: taken when a member is of an unknown future
-    version. `view`: of the cluster that the definition names. It may have grown, so `max_partitions` counts again.
+    """`input_json`: the definition. `members`: in the order in which they joined. `future_process_id`: taken when a
+    member is of an unknown future version. `view`: of the cluster that the definition names. It may have grown, so
+    `max_partitions` counts again.
     `assignor_classes`: what `AllowedAssignors` takes. `failure`: why the rebalance has failed outside; then it is only
     recorded.
     """
@@ -56,8 +50,7 @@ class RebalanceJob:
     definition_revision: int
     reason: str
     now_ms: int
-    definition: str
-    input_json: str | None
+    input_json: str
     members: tuple[MemberRow, ...]
     future_process_id: ProcessId
     assignor_classes: tuple[str, ...]
@@ -65,11 +58,6 @@ class RebalanceJob:
     view: ClusterView | None = None
     failure: str | None = None
     steering: Steering = NO_STEERING
-
-
-@dataclass(frozen=True, slots=True)
-class DefinitionUnknown:
-    """Send the job again, with the definition's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +102,9 @@ def member_rows(members: Mapping[str, Member]) -> tuple[MemberRow, ...]:
     return tuple([(name, each.subscription, each.client_id, each.group_instance_id) for name, each in members.items()])
 
 
-def compute(job: RebalanceJob) -> ComputedRebalance | DefinitionUnknown | ClusterNamed:
+def compute(job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
     """Whatever an assignor raises makes a failed rebalance. Raises InputError for a definition that cannot be read."""
-    definition = _definition(job)
-    if definition is None:
-        return DefinitionUnknown()
+    definition = _definition(job.input_json)
     if definition.provider is not None and job.view is None and job.failure is None:
         return ClusterNamed(definition.provider)
     snapshot = _snapshot(job, definition.snapshot)
@@ -134,15 +120,10 @@ def compute(job: RebalanceJob) -> ComputedRebalance | DefinitionUnknown | Cluste
     return _computed(job, snapshot, result)
 
 
-def _definition(job: RebalanceJob) -> Definition | None:
-    known = _parsed.get(job.definition)
-    if known is None and job.input_json is not None:
-        known = _parsed[job.definition] = read_input(job.input_json)
-        if len(_parsed) > _KEPT_DEFINITIONS:
-            _parsed.popitem(last=False)
-    if known is not None:
-        _parsed.move_to_end(job.definition)
-    return known
+@lru_cache(maxsize=8)
+def _definition(input_json: str) -> Definition:
+    """In a worker: those that its last rebalances used."""
+    return read_input(input_json)
 
 
 def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapshot:
