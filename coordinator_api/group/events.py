@@ -98,18 +98,13 @@ class Heartbeat:
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeat:
     """One heartbeat for all members of a process. `connection_id`: the connection that it came on, a number that this
-    service gave it; None when nobody watches it. Answered with `ProcessHeartbeatAnswered`.
+    service gave it; None when nobody watches it. `is_recheck`: the same question once more, for a heartbeat whose
+    answer is being held, which is no sign of life. Answered with `ProcessHeartbeatAnswered`.
     """
 
     members: Mapping[str, Heartbeat]
     connection_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RecheckProcess:
-    """The same question once more, for a heartbeat whose answer is being held. Not a sign of life."""
-
-    members: Mapping[str, Heartbeat]
+    is_recheck: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +125,15 @@ class ConnectionLost:
 class FetchAssignment:
     """GET of the assignment, when the request arrives: a sign of life.
 
-    `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for any generation. Answered with
+    `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for any generation. `is_recheck`:
+    the same question once more, for a request that is being held (long poll), which is no sign of life. Answered with
     `AssignmentReady` or `AssignmentPending`.
     """
 
     member_id: str
     min_generation: int
     group_instance_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RecheckAssignment:
-    """The same question once more, for a request that is being held (long poll). Not a sign of life."""
-
-    member_id: str
-    min_generation: int
-    group_instance_id: str | None = None
+    is_recheck: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +374,7 @@ class Recovered:
     """
 
 
-HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | RecheckProcess | FetchAssignment | RecheckAssignment
+HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
 """Changes nothing durable, so `Group.respond` answers it without a commit."""
 
 LeverCommand = (

@@ -24,13 +24,7 @@ import json
 from collections.abc import Mapping
 
 from coordinator_api.group import events
-from coordinator_api.group.events import (
-    FetchAssignment,
-    Heartbeat,
-    HeartbeatOrFetch,
-    ProcessHeartbeat,
-    RecheckAssignment,
-)
+from coordinator_api.group.events import FetchAssignment, Heartbeat, HeartbeatOrFetch, ProcessHeartbeat
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.outcome import (
@@ -56,9 +50,9 @@ def answer(image: GroupImage, event: HeartbeatOrFetch) -> Response:
     match event:
         case Heartbeat():
             return _heartbeat(image, event)
-        case ProcessHeartbeat() | events.RecheckProcess():
+        case ProcessHeartbeat():
             return _process_heartbeat(image, event.members)
-        case FetchAssignment() | RecheckAssignment():
+        case FetchAssignment():
             return _assignment(image, event)
 
 
@@ -152,7 +146,7 @@ def _note(liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answ
         case Heartbeat():
             assert isinstance(answered, HeartbeatAnswered)
             _note_heartbeat(liveness, working, event, answered, now_ms)
-        case ProcessHeartbeat():
+        case ProcessHeartbeat(is_recheck=False):
             assert isinstance(answered, ProcessHeartbeatAnswered)
             for member_id, heartbeat in event.members.items():
                 news = answered.members[member_id]
@@ -160,16 +154,14 @@ def _note(liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answ
                     _note_heartbeat(liveness, working, heartbeat, answered, now_ms, event.connection_id)
                 elif news.code is RejectionCode.ILLEGAL_GENERATION:
                     _note_connection(liveness, working, member_id, event.connection_id, now_ms)
-        case FetchAssignment() | RecheckAssignment():
+        case FetchAssignment():
             member = working.members.get(event.member_id)
             if member is None or member.is_away:
                 return
-            if isinstance(event, FetchAssignment):
+            if not event.is_recheck:
                 liveness.request_arrived(member, now_ms)
             if isinstance(answered, AssignmentReady):
                 liveness.acknowledged(event.member_id, answered.generation_id)
-        case events.RecheckProcess():
-            pass
 
 
 def _note_heartbeat(
@@ -271,9 +263,7 @@ def _digest(generation_id: int, answers: Mapping[str, MemberNews | Rejected], pa
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def _assignment(
-    image: GroupImage, event: FetchAssignment | RecheckAssignment
-) -> AssignmentReady | AssignmentPending | Rejected:
+def _assignment(image: GroupImage, event: FetchAssignment) -> AssignmentReady | AssignmentPending | Rejected:
     """The member's assignment, as soon as there is one: only the result of the rebalance that it rejoined for."""
     member = member_or_refusal(image, event.member_id, event.group_instance_id)
     if isinstance(member, Rejected):

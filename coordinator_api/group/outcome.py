@@ -99,7 +99,7 @@ class AssignmentReady:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentPending:
-    """There is none yet: answer 204, or hold the request and send `RecheckAssignment` after each commit."""
+    """There is none yet: answer 204, or hold the request and ask again after each commit."""
 
 
 @dataclass(frozen=True, slots=True)

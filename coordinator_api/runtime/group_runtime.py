@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from assignor.errors import AssignorFault
 from coordinator_api.clock import GroupTimer
@@ -195,7 +196,7 @@ class GroupRuntime:
         response = await self.respond(fetch)
         if not isinstance(response, AssignmentPending) or wait_s <= 0:
             return response
-        recheck = events.RecheckAssignment(fetch.member_id, fetch.min_generation, fetch.group_instance_id)
+        recheck = replace(fetch, is_recheck=True)
         response = await self._held.hold(
             recheck, lambda answer: isinstance(answer, AssignmentPending), members=1, wait_s=wait_s, gone=gone
         )
@@ -217,7 +218,7 @@ class GroupRuntime:
             return isinstance(answer, ProcessHeartbeatAnswered) and answer.news == known
 
         wait_s = min(wait_s, self._shortest_session_s(beat.members) / 2)
-        recheck = events.RecheckProcess(beat.members)
+        recheck = replace(beat, is_recheck=True)
         with self._held_heartbeats.held(beat.connection_id, beat.members):
             return await self._held.hold(recheck, brings_nothing_new, len(beat.members), wait_s, gone)
 

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from coordinator_api.group.events import RecheckAssignment, RecheckProcess
+from coordinator_api.group.events import FetchAssignment, ProcessHeartbeat
 from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
@@ -43,7 +43,8 @@ PAUSE_S = 0.01
 
 LONGEST_PAUSE_S = 0.25
 
-Recheck = RecheckAssignment | RecheckProcess
+Recheck = FetchAssignment | ProcessHeartbeat
+"""With `is_recheck`."""
 
 Ask = Callable[[Recheck], Response]
 """The group's answer as it stands now, in microseconds. Raises StoreError when it may not be answered for."""

@@ -9,7 +9,7 @@ not late. Afterwards the group is read again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assignor.snapshot import RebalanceResult
@@ -23,7 +23,6 @@ from coordinator_api.group.events import (
     Join,
     ProcessHeartbeat,
     RebalanceFailed,
-    RecheckProcess,
     Recovered,
     Tick,
     WarmUpsCaughtUp,
@@ -82,7 +81,7 @@ class GroupSetting:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    recheck: RecheckProcess
+    recheck: ProcessHeartbeat
     known: str
     connection_id: int
     reply: Reply
@@ -172,7 +171,7 @@ class CoordinatedGroup:
             reply(response)
             return
         assert known is not None
-        held = Held(RecheckProcess(event.members), known, event.connection_id, reply)
+        held = Held(replace(event, is_recheck=True), known, event.connection_id, reply)
         self.held.append(held)
         self._later(wait_ms, lambda: self._end_hold(held))
 

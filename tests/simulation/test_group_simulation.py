@@ -31,11 +31,11 @@ from coordinator_api.group.events import (
     EndHold,
     EndInstanceDrain,
     Event,
+    FetchAssignment,
     Heartbeat,
     Leave,
     ProcessHeartbeat,
     RebalanceFailed,
-    RecheckAssignment,
     RequestRebalance,
     SetHold,
     SetPause,
@@ -480,7 +480,7 @@ class GroupSimulation(RuleBasedStateMachine):
         if isinstance(response, ProcessHeartbeatAnswered):
             for member_id, news in response.members.items():
                 if isinstance(news, MemberNews):
-                    fetched = answer(image, RecheckAssignment(member_id, 0))
+                    fetched = answer(image, FetchAssignment(member_id, 0, is_recheck=True))
                     generation = fetched.generation_id if isinstance(fetched, AssignmentReady) else 0
                     assert news.assignment_generation == generation
 

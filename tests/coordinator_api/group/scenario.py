@@ -41,7 +41,6 @@ from coordinator_api.group.events import (
     Leave,
     ProcessHeartbeat,
     RebalanceFailed,
-    RecheckAssignment,
     ReportRebalance,
     RequestRebalance,
     SetHold,
@@ -361,7 +360,9 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "process": _process_heartbeat,
     "lost": lambda words, options: ConnectionLost(int(words[0]), {key: int(on) for key, on in options.items()}),
     "fetch": lambda words, options: FetchAssignment(words[0], int(options["min"]), options.get("instance")),
-    "recheck": lambda words, options: RecheckAssignment(words[0], int(options["min"]), options.get("instance")),
+    "recheck": lambda words, options: FetchAssignment(
+        words[0], int(options["min"]), options.get("instance"), is_recheck=True
+    ),
     "leave": lambda words, options: Leave(words[0], options.get("instance")),
     "failed": lambda words, _: RebalanceFailed(int(words[0]), " ".join(words[1:])),
     "seen": lambda words, _: TopicsSeen(_topics(words[0])),

@@ -10,8 +10,6 @@ from coordinator_api.group.events import (
     Join,
     Leave,
     ProcessHeartbeat,
-    RecheckAssignment,
-    RecheckProcess,
     Tick,
 )
 from coordinator_api.group.liveness import GroupLimits
@@ -89,8 +87,8 @@ def test_should_keep_a_member_alive_that_is_heard_before_its_removal_is_decided(
 def test_should_take_a_question_that_is_asked_again_for_no_sign_of_life() -> None:
     recorded = stable()
     recorded.now_ms = 9_000
-    respond(recorded, RecheckProcess(process(a=1).members))
-    respond(recorded, RecheckAssignment("b", 1))
+    respond(recorded, ProcessHeartbeat(process(a=1).members, is_recheck=True))
+    respond(recorded, FetchAssignment("b", 1, is_recheck=True))
     assert (heard_ms(recorded, "a"), heard_ms(recorded, "b")) == (0, 0)
     respond(recorded, process(a=1))
     assert (heard_ms(recorded, "a"), heard_ms(recorded, "b")) == (9_000, 0)
@@ -132,7 +130,7 @@ def test_should_tell_the_same_news_until_there_is_something_new() -> None:
     news = answered(recorded, process(a=1, b=1)).news
     recorded.now_ms = 100
     assert answered(recorded, process(b=1, a=1)).news == news, "the order of the members is no news"
-    assert answered(recorded, RecheckProcess(process(a=0, b=0).members)).news == news
+    assert answered(recorded, ProcessHeartbeat(process(a=0, b=0).members, is_recheck=True)).news == news
     recorded.restart()
     assert answered(recorded, process(a=1, b=1)).news == news, "nor is a coordinator that was started again"
     seen = {news, answered(recorded, process(a=1)).news, answered(recorded, process(a=1, b=2)).news}

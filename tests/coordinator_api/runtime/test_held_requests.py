@@ -7,11 +7,11 @@ import itertools
 
 import pytest
 
-from coordinator_api.group.events import RecheckAssignment, RecheckProcess
+from coordinator_api.group.events import FetchAssignment, ProcessHeartbeat
 from coordinator_api.group.outcome import Accepted, AssignmentPending, Response
 from coordinator_api.runtime.held_requests import WAVE_BYTES, WAVE_MEMBERS, HeldRequests, Recheck
 
-RECHECK = RecheckAssignment("m", 1)
+RECHECK = FetchAssignment("m", 1, is_recheck=True)
 
 
 class Answers:
@@ -38,7 +38,7 @@ class Group:
 
     async def hold(self, members: int = 1, wait_s: float = 600, gone: asyncio.Event | None = None) -> Response:
         hang_up = gone or asyncio.Event()
-        recheck = RECHECK if members == 1 else RecheckProcess({})
+        recheck = RECHECK if members == 1 else ProcessHeartbeat({}, is_recheck=True)
         response = await self.held.hold(
             recheck, lambda answer: isinstance(answer, AssignmentPending), members, wait_s, hang_up.wait
         )
