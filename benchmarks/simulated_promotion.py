@@ -20,11 +20,12 @@ from coordinator_api.group.events import (
     FetchAssignment,
     Heartbeat,
     Join,
-    SetPromotion,
+    SetLever,
     Tick,
     WarmUpsCaughtUp,
 )
 from coordinator_api.group.group import Group
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, HeartbeatAnswered, JoinAnswered, Response, RunRebalance
 from coordinator_api.group.rebalance_result import computed_assignments
@@ -155,7 +156,7 @@ def simulated_growth(definition: dict[str, Any], records_a_second: int, *, promo
     """Seconds from the join of a second instance until the group is stable, and the rebalances on the way."""
     simulated = _SimulatedGroup(definition, records_a_second)
     if promotes:
-        simulated.send(SetPromotion(True, None))
+        simulated.send(SetLever(LeverName.PROMOTION, True))
     simulated.start("first", "00000000-0000-0000-0000-000000000001")
     _until_settled(simulated)
     began_ms, generation_id = simulated.now_ms, simulated.group.generation_id

@@ -26,7 +26,7 @@ from dataclasses import replace
 from assignor.recording import as_topology
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from coordinator_api.group import events
-from coordinator_api.group.holding import approve, discard, end_hold, set_hold
+from coordinator_api.group.holding import approve, carry_out_when_held, discard, end_hold_when_over
 from coordinator_api.group.image import DefinitionOrigin, GroupImage
 from coordinator_api.group.joining import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
@@ -117,20 +117,12 @@ def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Re
     match event:
         case events.RequestRebalance():
             return _request_rebalance(step, event)
-        case events.SetHold():
-            return set_hold(step, event)
-        case events.EndHold():
-            return end_hold(step, event)
+        case events.SetLever():
+            return _set_lever(step, event)
         case events.ApproveRebalance():
             return approve(step, event)
         case events.DiscardRebalance():
             return discard(step, event)
-        case events.SetPause():
-            return _set_pause(step, event)
-        case events.SetRejoinGrace():
-            return _set_rejoin_grace(step, event)
-        case events.SetPromotion():
-            return _set_promotion(step, event)
         case events.WarmUpsCaughtUp():
             return promote(step, event)
         case events.DrainInstance():
@@ -150,36 +142,27 @@ def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) ->
     return Accepted()
 
 
-def _set_pause(step: GroupTransition, event: events.SetPause) -> Response:
-    """Answers to heartbeats tell the members. A second request changes nothing: the decision of the first one stays."""
-    if event.paused is not (step.image.levers.pause is not None):
-        decision = OperatorDecision(event.by, step.now_ms, event.reason)
-        step.emit(LeverChanged(Lever(LeverName.PAUSE, decision), event.paused))
-    return Accepted()
-
-
-def _set_rejoin_grace(step: GroupTransition, event: events.SetRejoinGrace) -> Response:
-    """Members that are away keep their deadline, unless the grace is switched off."""
-    grace_ms, decision = event.grace_ms, OperatorDecision(event.by, step.now_ms, event.reason)
-    if grace_ms is None:
-        if step.image.levers.rejoin_grace is not None:
-            step.emit(LeverChanged(Lever(LeverName.REJOIN_GRACE, decision), is_on=False))
-        end_grace(step)
-        return Accepted()
-    if not SHORTEST_GRACE_MS <= grace_ms <= LONGEST_GRACE_MS:
+def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
+    """A second request to set a lever changes nothing, so the decision of the first one stays; but a newer time counts,
+    also for a rebalance that is held already. Members that are away keep their deadline, unless the grace is taken
+    back. Answers to heartbeats tell members of a pause.
+    """
+    is_hold, is_grace = event.name is LeverName.HOLD, event.name is LeverName.REJOIN_GRACE
+    if is_grace and event.is_on and not SHORTEST_GRACE_MS <= event.value_ms <= LONGEST_GRACE_MS:
         return Rejected(
             RejectionCode.INVALID_REQUEST,
-            f"grace_ms must be from {SHORTEST_GRACE_MS} to {LONGEST_GRACE_MS}, not {grace_ms}",
+            f"grace_ms must be from {SHORTEST_GRACE_MS} to {LONGEST_GRACE_MS}, not {event.value_ms}",
         )
-    step.emit(LeverChanged(Lever(LeverName.REJOIN_GRACE, decision, value_ms=grace_ms), is_on=True))
-    return Accepted()
-
-
-def _set_promotion(step: GroupTransition, event: events.SetPromotion) -> Response:
-    """A second request changes nothing: the decision of the first one stays."""
-    if event.on is not (step.image.levers.promotion is not None):
-        decision = OperatorDecision(event.by, step.now_ms, event.reason)
-        step.emit(LeverChanged(Lever(LeverName.PROMOTION, decision), event.on))
+    decision = OperatorDecision(event.by, step.now_ms, event.reason)
+    if is_hold and not event.is_on:
+        carry_out_when_held(step, decision)
+    was_on = any(lever.name is event.name for lever in step.image.levers.all_set())
+    if event.is_on is not was_on or (event.is_on and (is_hold or is_grace)):
+        step.emit(LeverChanged(Lever(event.name, decision, event.value_ms), event.is_on))
+    if is_hold:
+        end_hold_when_over(step)
+    elif is_grace and not event.is_on:
+        end_grace(step)
     return Accepted()
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from assignor.protocol.shared_assignments import SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
+from coordinator_api.group.levers import LeverName
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,54 +260,29 @@ class RequestRebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class SetPause:
-    """Have members process nothing from now on, or go on. `by`, `reason`: as in `OperatorDecision`. Answered with
-    `Accepted`.
+class SetLever:
+    """Set a lever of the whole group (`is_on`), or take it back. `by`, `reason`: as in `OperatorDecision`. Answered
+    with `Accepted`.
+
+    - Hold: computed rebalances wait for approval, for `value_ms` at most. Taken back, one that waits is carried out.
+    - Rejoin grace: the places of members that leave wait for them, for `value_ms`, which is refused outside of the
+      bounds in `joining`. Taken back, nobody waits for members that are away either.
+    - Promotion: the next rebalance comes when the warm-ups have caught up.
+    - Pause: members process nothing.
     """
 
-    paused: bool
-    by: str | None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SetRejoinGrace:
-    """How long the places of members that leave wait for them from now on; None for not at all, which also ends the
-    wait for members that are away. Refused outside of the bounds in `joining`. `by`, `reason`: as in
-    `OperatorDecision`. Answered with `Accepted`.
-    """
-
-    grace_ms: int | None
-    by: str | None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SetHold:
-    """From now on computed rebalances wait for approval, for `time_limit_ms` at most. `by`: who asks for it, as
-    `DeclareGroup.declared_by`; `reason`: why. Answered with `Accepted`.
-    """
-
-    time_limit_ms: int
+    name: LeverName
+    is_on: bool
     by: str | None = None
     reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EndHold:
-    """Computed rebalances wait no more; one that waits is carried out. Answered with `Accepted` or `AssignmentStored`.
-    `by`, `reason`: as in `SetHold`.
-    """
-
-    by: str | None = None
-    reason: str | None = None
+    value_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ApproveRebalance:
     """Carry out the rebalance that waits. `generation_id`: the one that was looked at, None for whichever waits.
 
-    Answered with `AssignmentStored`. `by`, `reason`: as in `SetHold`.
+    Answered with `AssignmentStored`. `by`, `reason`: as in `OperatorDecision`.
     """
 
     generation_id: int | None = None
@@ -348,17 +324,6 @@ class EndInstanceDrain:
 
 
 @dataclass(frozen=True, slots=True)
-class SetPromotion:
-    """Whether the next rebalance comes when the warm-ups have caught up. `by`, `reason`: as in `OperatorDecision`.
-    Answered with `Accepted`.
-    """
-
-    on: bool
-    by: str | None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WarmUpsCaughtUp:
     """Every warm-up of this generation is within acceptable.recovery.lag, as its member reported. Answered with
     `Accepted`.
@@ -379,14 +344,10 @@ HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
 
 LeverCommand = (
     RequestRebalance
-    | SetPause
-    | SetRejoinGrace
+    | SetLever
     | DrainInstance
     | EndInstanceDrain
-    | SetPromotion
     | WarmUpsCaughtUp
-    | SetHold
-    | EndHold
     | ApproveRebalance
     | DiscardRebalance
 )

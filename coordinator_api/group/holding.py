@@ -24,9 +24,8 @@ from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from coordinator_api.group import events
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.image import GroupImage, HeldRebalance
-from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
+from coordinator_api.group.levers import OperatorDecision
 from coordinator_api.group.outcome import (
-    Accepted,
     AssignmentStored,
     ComputedAgain,
     GroupTransition,
@@ -37,7 +36,6 @@ from coordinator_api.group.outcome import (
 from coordinator_api.group.rebalance_result import completed_rebalance
 from coordinator_api.group.records import (
     HeldRebalanceEnded,
-    LeverChanged,
     RebalanceCompleted,
     RebalanceHeld,
     RebalanceKept,
@@ -70,22 +68,10 @@ def _has_to_wait(image: GroupImage, rebalance: ComputedAssignments) -> bool:
     return asks and rebalance.moves_owned and not failed
 
 
-def set_hold(step: GroupTransition, event: events.SetHold) -> Response:
-    """Has no effect on what is computed and held already, except that the new time limit holds for it."""
-    decision = OperatorDecision(event.by, step.now_ms, event.reason)
-    step.emit(LeverChanged(Lever(LeverName.HOLD, decision, value_ms=event.time_limit_ms), is_on=True))
-    end_hold_when_over(step)
-    return Accepted()
-
-
-def end_hold(step: GroupTransition, event: events.EndHold) -> Response:
-    """A rebalance that is held is carried out."""
-    decision = OperatorDecision(event.by, step.now_ms, event.reason)
+def carry_out_when_held(step: GroupTransition, decision: OperatorDecision) -> None:
+    """The hold is taken back: a rebalance that is held waits no more."""
     if step.image.held is not None:
         _carry_out(step, HoldEnd.HOLD_ENDED, decision)
-    if step.image.levers.hold is not None:
-        step.emit(LeverChanged(Lever(LeverName.HOLD, decision), is_on=False))
-    return Accepted()
 
 
 def approve(step: GroupTransition, event: events.ApproveRebalance) -> Response:

@@ -34,7 +34,8 @@ from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from assignor.access.principals import Principal
-from coordinator_api.group.events import DrainInstance, EndInstanceDrain, Event, SetHold, SetRejoinGrace
+from coordinator_api.group.events import DrainInstance, EndInstanceDrain, Event, SetLever
+from coordinator_api.group.levers import LeverName
 from coordinator_api.http.call_rights import Call, is_page, token_of_cookie
 from coordinator_api.http.problems import MOVED, PROBLEM_CODE, Problem
 from coordinator_api.settings import SettingsError
@@ -82,9 +83,9 @@ def note_lever(request: Request, event: Event) -> None:
         case DrainInstance(process_id, member_id) | EndInstanceDrain(process_id, member_id):
             drained = {"instance": _name(process_id)} if member_id is None else {"member": _name(member_id)}
             note_effect(request, **drained)
-        case SetHold(time_limit_ms):
+        case SetLever(LeverName.HOLD, is_on=True, value_ms=time_limit_ms):
             note_effect(request, time_limit_ms=time_limit_ms)
-        case SetRejoinGrace(grace_ms) if grace_ms is not None:
+        case SetLever(LeverName.REJOIN_GRACE, is_on=True, value_ms=grace_ms):
             note_effect(request, grace_ms=grace_ms)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
+from coordinator_api.group.levers import LeverName
 from coordinator_api.http.models.levers import LONGEST_HOLD_MS, SHORTEST_HOLD_MS
 
 INSTANCE, MEMBER = "instance", "member"
@@ -54,7 +55,7 @@ def _target(form: LeverForm) -> tuple[str | None, str | None]:
 
 def _hold(form: LeverForm) -> events.Event:
     limit_ms = _number(form, "hold-minutes", _MINUTE_MS, SHORTEST_HOLD_MS, LONGEST_HOLD_MS, "minutes")
-    return events.SetHold(limit_ms, form.by, form.reason)
+    return events.SetLever(LeverName.HOLD, True, form.by, form.reason, limit_ms)
 
 
 def _discard(form: LeverForm) -> events.Event:
@@ -65,7 +66,7 @@ def _discard(form: LeverForm) -> events.Event:
 
 def _grace(form: LeverForm) -> events.Event:
     grace_ms = _number(form, "grace-seconds", _SECOND_MS, _SECOND_MS, _LONGEST_GRACE_MS, "seconds")
-    return events.SetRejoinGrace(grace_ms, form.by, form.reason)
+    return events.SetLever(LeverName.REJOIN_GRACE, True, form.by, form.reason, grace_ms)
 
 
 def _stop_all(form: LeverForm) -> events.Event:
@@ -78,15 +79,15 @@ EVENTS: Mapping[str, Callable[[LeverForm], events.Event]] = {
     "approve": lambda form: events.ApproveRebalance(_generation(form), form.by, form.reason),
     "discard": _discard,
     "hold": _hold,
-    "hold-off": lambda form: events.EndHold(form.by, form.reason),
+    "hold-off": lambda form: events.SetLever(LeverName.HOLD, False, form.by, form.reason),
     "drain": lambda form: events.DrainInstance(*_target(form), form.by, form.reason),
     "drain-end": lambda form: events.EndInstanceDrain(*_target(form)),
     "grace": _grace,
-    "grace-off": lambda form: events.SetRejoinGrace(None, form.by, form.reason),
-    "promote": lambda form: events.SetPromotion(True, form.by, form.reason),
-    "promote-off": lambda form: events.SetPromotion(False, form.by, form.reason),
-    "pause": lambda form: events.SetPause(True, form.by, form.reason),
-    "resume": lambda form: events.SetPause(False, form.by, form.reason),
+    "grace-off": lambda form: events.SetLever(LeverName.REJOIN_GRACE, False, form.by, form.reason),
+    "promote": lambda form: events.SetLever(LeverName.PROMOTION, True, form.by, form.reason),
+    "promote-off": lambda form: events.SetLever(LeverName.PROMOTION, False, form.by, form.reason),
+    "pause": lambda form: events.SetLever(LeverName.PAUSE, True, form.by, form.reason),
+    "resume": lambda form: events.SetLever(LeverName.PAUSE, False, form.by, form.reason),
     "rebalance": lambda form: events.RequestRebalance(form.by, form.reason),
     "stop-all": _stop_all,
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import AssignorErrorCode, TaskId
-from coordinator_api.group.events import Event, Join, Leave, SetRejoinGrace, Tick
+from coordinator_api.group.events import Event, Join, Leave, SetLever, Tick
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.records import GroupDeleted, RebalanceCompleted
 from coordinator_api.group.states import GroupState
@@ -92,7 +93,7 @@ def test_should_count_a_task_that_is_held_back_from_a_followup_on() -> None:
 
 def test_should_count_the_tasks_of_a_member_that_is_away_until_its_grace_is_over_and_they_are_given_on() -> None:
     followed = Followed()
-    followed.send(SetRejoinGrace(60_000, "ops"))
+    followed.send(SetLever(LeverName.REJOIN_GRACE, True, "ops", value_ms=60_000))
     followed.send(Leave("b"), at_ms=1_000)
     assert (followed.since_ms, followed.group.group.state) == ({B: 1_000}, GroupState.STABLE)
     followed.send(join("b-2"), at_ms=2_000)
@@ -104,7 +105,7 @@ def test_should_count_the_tasks_of_a_member_that_is_away_until_its_grace_is_over
 
 def test_should_count_a_task_no_more_when_its_process_is_back() -> None:
     followed = Followed()
-    followed.send(SetRejoinGrace(60_000, "ops"))
+    followed.send(SetLever(LeverName.REJOIN_GRACE, True, "ops", value_ms=60_000))
     followed.send(Leave("b"), at_ms=1_000)
     back = Join(subscription(MemberState("b")), SESSION_MS, 60_000, new_member_id="b-again")
     followed.send(back, at_ms=2_000)
@@ -141,7 +142,7 @@ def test_should_forget_a_group_that_was_deleted() -> None:
 
 def test_should_know_after_a_restart_who_is_away() -> None:
     followed = Followed()
-    followed.send(SetRejoinGrace(60_000, "ops"))
+    followed.send(SetLever(LeverName.REJOIN_GRACE, True, "ops", value_ms=60_000))
     followed.send(Leave("b"), at_ms=1_000)
     assert dict(OwnerlessTasks(followed.group.group.image, 5_000).since_ms) == {B: 5_000}
 

@@ -9,15 +9,12 @@ from coordinator_api.group.events import (
     DiscardRebalance,
     Drain,
     DrainInstance,
-    EndHold,
     EndInstanceDrain,
     Event,
     RequestRebalance,
-    SetHold,
-    SetPause,
-    SetPromotion,
-    SetRejoinGrace,
+    SetLever,
 )
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.outcome import Accepted, Rejected
 from streams_runtime.membership.member_events import CloseAsked, RejoinAsked
 from tests.coordinator_api.group.declarations import declared
@@ -122,6 +119,11 @@ def _to_process(world: World, host: Host, fault: Fault) -> None:
             raise AssertionError(kind)
 
 
+def _pull_lever(world: World, group: SimulatedGroup, fault: Fault, name: LeverName) -> None:
+    on = SetLever(name, True, "ann", value_ms=fault.amount)
+    _pull(world, group, fault, on, SetLever(name, False, "ann"))
+
+
 def _drain(world: World, host: Host, fault: Fault) -> None:
     assert host.process is not None
     operator, process_id = host.group.operator, str(host.process.process_id)
@@ -203,13 +205,13 @@ def _to_group(world: World, group: SimulatedGroup, fault: Fault) -> None:
         case Kind.APPROVED | Kind.DISCARDED:
             _decide(world, group, fault)
         case Kind.HELD:
-            _pull(world, group, fault, SetHold(fault.amount, "ada"), EndHold("ada"))
+            _pull_lever(world, group, fault, LeverName.HOLD)
         case Kind.PAUSED:
-            _pull(world, group, fault, SetPause(True, "ann"), SetPause(False, "ann"))
+            _pull_lever(world, group, fault, LeverName.PAUSE)
         case Kind.GRACE:
-            _pull(world, group, fault, SetRejoinGrace(fault.amount, "ann"), SetRejoinGrace(None, "ann"))
+            _pull_lever(world, group, fault, LeverName.REJOIN_GRACE)
         case Kind.PROMOTION:
-            _pull(world, group, fault, SetPromotion(True, "ann"), SetPromotion(False, "ann"))
+            _pull_lever(world, group, fault, LeverName.PROMOTION)
         case Kind.ASKED:
             _pull(world, group, fault, RequestRebalance("ann"), None)
         case Kind.REDECLARED:

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING
 from coordinator_api.group.events import (
     DeclareGroup,
     DrainInstance,
-    EndHold,
     EndInstanceDrain,
     Event,
-    SetHold,
-    SetPause,
-    SetPromotion,
-    SetRejoinGrace,
+    SetLever,
 )
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.lease.decisions import Elsewhere
 from tests.simulation.answers import Answer, NoAnswer
@@ -127,7 +124,7 @@ class Operator:
             self._note(event)
         elif isinstance(answer, Declared):
             self.has_declared = True
-        elif isinstance(event, EndHold):
+        elif isinstance(event, SetLever) and event.name is LeverName.HOLD and not event.is_on:
             self.hold_ms = None
         done(answer)
         if self._asked:
@@ -135,16 +132,14 @@ class Operator:
 
     def _note(self, event: Event) -> None:
         match event:
-            case SetHold(time_limit_ms):
-                self.hold_ms = time_limit_ms
-            case EndHold():
-                self.hold_ms = None
-            case SetPause(paused):
-                self.is_paused = paused
-            case SetRejoinGrace(grace_ms):
-                self.grace_ms = grace_ms
-            case SetPromotion(on):
-                self.promotes = on
+            case SetLever(LeverName.HOLD):
+                self.hold_ms = event.value_ms if event.is_on else None
+            case SetLever(LeverName.PAUSE):
+                self.is_paused = event.is_on
+            case SetLever(LeverName.REJOIN_GRACE):
+                self.grace_ms = event.value_ms if event.is_on else None
+            case SetLever(LeverName.PROMOTION):
+                self.promotes = event.is_on
             case DrainInstance(process_id):
                 if process_id not in self._gone:
                     self.drained.add(process_id or "")

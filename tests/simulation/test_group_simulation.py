@@ -28,7 +28,6 @@ from coordinator_api.group.events import (
     ConnectionLost,
     DiscardRebalance,
     DrainInstance,
-    EndHold,
     EndInstanceDrain,
     Event,
     FetchAssignment,
@@ -37,15 +36,13 @@ from coordinator_api.group.events import (
     ProcessHeartbeat,
     RebalanceFailed,
     RequestRebalance,
-    SetHold,
-    SetPause,
-    SetPromotion,
-    SetRejoinGrace,
+    SetLever,
     Tick,
     WarmUpsCaughtUp,
 )
 from coordinator_api.group.heartbeats import answer
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentDiscarded,
@@ -177,11 +174,11 @@ class GroupSimulation(RuleBasedStateMachine):
 
     @rule(grace_ms=st.sampled_from([None, 1_000, 20_000]), fault=faults)
     def set_rejoin_grace(self, grace_ms: int | None, fault: Fault) -> None:
-        self._send(SetRejoinGrace(grace_ms, "ann"), fault)
+        self._send(SetLever(LeverName.REJOIN_GRACE, grace_ms is not None, "ann", value_ms=grace_ms or 0), fault)
 
     @rule(paused=st.booleans(), fault=faults)
     def set_pause(self, paused: bool, fault: Fault) -> None:
-        self._send(SetPause(paused, "ann"), fault)
+        self._send(SetLever(LeverName.PAUSE, paused, "ann"), fault)
 
     @rule(index=names, alone=st.booleans(), fault=faults)
     def drain_instance(self, index: int, alone: bool, fault: Fault) -> None:
@@ -199,7 +196,7 @@ class GroupSimulation(RuleBasedStateMachine):
 
     @rule(on=st.booleans(), fault=faults)
     def set_promotion(self, on: bool, fault: Fault) -> None:
-        self._send(SetPromotion(on, "ann"), fault)
+        self._send(SetLever(LeverName.PROMOTION, on, "ann"), fault)
 
     @rule(behind=st.integers(0, 1), fault=faults)
     def warm_ups_catch_up(self, behind: int, fault: Fault) -> None:
@@ -274,11 +271,11 @@ class GroupSimulation(RuleBasedStateMachine):
     @rule(time_limit_ms=st.sampled_from([1, 2_000, 20_000]), fault=faults)
     def hold(self, time_limit_ms: int, fault: Fault) -> None:
         self.may_be_kept = True
-        self._send(SetHold(time_limit_ms, "ada"), fault)
+        self._send(SetLever(LeverName.HOLD, True, "ada", value_ms=time_limit_ms), fault)
 
     @rule(fault=faults)
     def end_hold(self, fault: Fault) -> None:
-        self._send(EndHold("ada"), fault)
+        self._send(SetLever(LeverName.HOLD, False, "ada"), fault)
 
     @precondition(lambda self: self.recorded.group.image.held is not None)
     @rule(approves=st.booleans(), fault=faults)
@@ -302,7 +299,7 @@ class GroupSimulation(RuleBasedStateMachine):
         if member is None or member.member_id is None:
             return
         self.may_be_kept = True
-        self._send(SetHold(20_000, "ada"), Fault.NONE)
+        self._send(SetLever(LeverName.HOLD, True, "ada", value_ms=20_000), Fault.NONE)
         connection_id = None if member.connection_id is None else self._fresh()
         again = member.started_anew(self._fresh(), connection_id)
         self.leave(index, Fault.NONE)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs
-from coordinator_api.group.events import SetPause
+from coordinator_api.group.events import SetLever
 from coordinator_api.group.image import GroupImage
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from tests.coordinator_api.group.declarations import declared
 from tests.simulation.clocks import MachineClock
@@ -176,7 +177,7 @@ class World:
         if paused:  # what came in meanwhile is to be counted as well
             self.timeline.say("=== the last pauses end")
             for group in paused:
-                group.operator.ask(SetPause(False, "ann"))
+                group.operator.ask(SetLever(LeverName.PAUSE, False, "ann"))
             self.rules.quiet()
             self._come_to_rest()
         while self.timeline.events < FEWEST_EVENTS and self.timeline.now_ms < LONGEST_MS:

@@ -14,6 +14,7 @@ from fastapi import Depends, Query, Request, Response
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
 from coordinator_api.group.holding import describe_held
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.audit import note_lever, reason_of
 from coordinator_api.http.call_rights import principal_of
@@ -68,13 +69,13 @@ async def pause_group(request: Request, group: TheGroup) -> None:
 
     They hear of it in the answer to their heartbeats. Asked twice, the first one stands.
     """
-    await _apply(group, events.SetPause(True, caller(request), reason_of(request)))
+    await _apply(group, events.SetLever(LeverName.PAUSE, True, caller(request), reason_of(request)))
 
 
 @router.post("/{group}/resume", status_code=204)
 async def resume_group(request: Request, group: TheGroup) -> None:
     """End a pause: members go on where they stopped."""
-    await _apply(group, events.SetPause(False, caller(request), reason_of(request)))
+    await _apply(group, events.SetLever(LeverName.PAUSE, False, caller(request), reason_of(request)))
 
 
 @router.put(
@@ -92,7 +93,7 @@ async def set_rejoin_grace(
     """Have the tasks of members that leave wait for them: a process that is back within `grace_ms` goes on with them,
     and no rebalance runs. A process that dies, instead of leaving, is given no grace.
     """
-    event = events.SetRejoinGrace(body.grace_ms, caller(request), reason_of(request))
+    event = events.SetLever(LeverName.REJOIN_GRACE, True, caller(request), reason_of(request), body.grace_ms)
     note_lever(request, event)  # before the group is looked for: the audit line of a refusal has it, too
     await _apply(coordinator.group(group_id), event)
 
@@ -100,7 +101,7 @@ async def set_rejoin_grace(
 @router.delete("/{group}/rejoin-grace", status_code=204)
 async def end_rejoin_grace(request: Request, group: TheGroup) -> None:
     """Wait for nobody any more. Members that are away are removed at once."""
-    await _apply(group, events.SetRejoinGrace(None, caller(request), reason_of(request)))
+    await _apply(group, events.SetLever(LeverName.REJOIN_GRACE, False, caller(request), reason_of(request)))
 
 
 @router.get("/{group}/drain", responses={200: {"model": DrainedLever}})
@@ -144,13 +145,13 @@ async def set_promotion(request: Request, group: TheGroup) -> None:
 
     It is on by itself while an instance is drained.
     """
-    await _apply(group, events.SetPromotion(True, caller(request), reason_of(request)))
+    await _apply(group, events.SetLever(LeverName.PROMOTION, True, caller(request), reason_of(request)))
 
 
 @router.delete("/{group}/promotion", status_code=204)
 async def end_promotion(request: Request, group: TheGroup) -> None:
     """Have the next rebalance come at the probing deadline, as in Kafka."""
-    await _apply(group, events.SetPromotion(False, caller(request), reason_of(request)))
+    await _apply(group, events.SetLever(LeverName.PROMOTION, False, caller(request), reason_of(request)))
 
 
 @router.get("/{group}/hold", responses={200: {"model": HoldAnswer}})
@@ -183,7 +184,7 @@ async def hold_rebalances(
     Members work on meanwhile. Nobody is waited for longer than the time limit: then it is carried out. Tasks without a
     living owner are placed at once. Asked twice, the newer time limit holds, also for a rebalance that waits already.
     """
-    event = events.SetHold(body.time_limit_ms, caller(request), reason_of(request))
+    event = events.SetLever(LeverName.HOLD, True, caller(request), reason_of(request), body.time_limit_ms)
     note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
 
@@ -191,7 +192,7 @@ async def hold_rebalances(
 @router.delete("/{group}/hold", status_code=204)
 async def end_hold(request: Request, group: TheGroup) -> None:
     """Computed rebalances wait no more. One that waits is carried out."""
-    await _apply(group, events.EndHold(caller(request), reason_of(request)))
+    await _apply(group, events.SetLever(LeverName.HOLD, False, caller(request), reason_of(request)))
 
 
 @router.post("/{group}/approve", responses={200: {"model": HeldGenerationAnswer}})

@@ -32,7 +32,6 @@ from coordinator_api.group.events import (
     DiscardRebalance,
     Drain,
     DrainInstance,
-    EndHold,
     EndInstanceDrain,
     Event,
     FetchAssignment,
@@ -43,15 +42,13 @@ from coordinator_api.group.events import (
     RebalanceFailed,
     ReportRebalance,
     RequestRebalance,
-    SetHold,
-    SetPause,
-    SetPromotion,
-    SetRejoinGrace,
+    SetLever,
     Tick,
     TopicsSeen,
     WarmUpsCaughtUp,
 )
 from coordinator_api.group.image import LastRebalance
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     Accepted,
@@ -332,6 +329,16 @@ def _generation(options: Options) -> int | None:
     return int(options["generation"]) if "generation" in options else None
 
 
+def _grace(words: Words, _: Options) -> SetLever:
+    is_on = words[0] != "off"
+    return SetLever(LeverName.REJOIN_GRACE, is_on, "ann", value_ms=int(words[0]) if is_on else 0)
+
+
+def _hold(words: Words, options: Options) -> SetLever:
+    is_on = "off" not in words
+    return SetLever(LeverName.HOLD, is_on, "ada", value_ms=int(options["limit"]) if is_on else 0)
+
+
 def _topics(text: str) -> dict[str, int]:
     """`in:2,log:0`: partitions of topics."""
     pairs = (part.split(":") for part in text.split(",") if part)
@@ -369,18 +376,20 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "report": _report,
     "tick": lambda _words, _options: Tick(),
     "rebalance": lambda words, _options: RequestRebalance("ann", " ".join(words) or None),
-    "pause": lambda words, _options: SetPause(True, "ann", " ".join(words) or None),
-    "resume": lambda words, _options: SetPause(False, "ann", " ".join(words) or None),
-    "grace": lambda words, _options: SetRejoinGrace(None if words[0] == "off" else int(words[0]), "ann"),
+    "pause": lambda words, _options: SetLever(LeverName.PAUSE, True, "ann", " ".join(words) or None),
+    "resume": lambda words, _options: SetLever(LeverName.PAUSE, False, "ann", " ".join(words) or None),
+    "grace": _grace,
     "drain": lambda _words, _options: Drain(),
-    "hold": lambda words, options: EndHold("ada") if "off" in words else SetHold(int(options["limit"]), "ada"),
+    "hold": _hold,
     "approve": lambda _words, options: ApproveRebalance(_generation(options), "ada", options.get("reason")),
     "discard": lambda _words, options: DiscardRebalance(_generation(options), "ada", options.get("reason")),
     "drain-instance": lambda words, options: DrainInstance(
         _process(options), options.get("member"), "ann", " ".join(words) or None
     ),
     "end-drain": lambda _words, options: EndInstanceDrain(_process(options), options.get("member")),
-    "promote": lambda words, _options: SetPromotion(words[:1] != ["off"], "ann", " ".join(words) or None),
+    "promote": lambda words, _options: SetLever(
+        LeverName.PROMOTION, words[:1] != ["off"], "ann", " ".join(words) or None
+    ),
     "caught-up": lambda words, _options: WarmUpsCaughtUp(int(words[0])),
     "delete": lambda _words, _options: DeleteGroup(),
 }
