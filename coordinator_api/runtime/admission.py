@@ -21,16 +21,17 @@ of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for what pas
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from prometheus_client import Counter
+from prometheus_client import Counter as CountedRequests
 
-from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from coordinator_api.clock import LoopMonitor
 from coordinator_api.errors import TooManyGroups, TooManyRequests
+from coordinator_api.settings import Settings, dotted
 
 
 class Admission:
@@ -78,7 +79,7 @@ class Backlog:
 class Overload:
     """`shed`: counts the refusals, by kind."""
 
-    def __init__(self, monitor: LoopMonitor, backlog: Backlog, shed: Counter) -> None:
+    def __init__(self, monitor: LoopMonitor, backlog: Backlog, shed: CountedRequests) -> None:
         self._monitor = monitor
         self._backlog = backlog
         self._shed = shed
@@ -98,58 +99,46 @@ class Overload:
             raise TooManyRequests(f"the service is overloaded: {self._backlog.events} events wait; try again later")
 
 
-@dataclass(frozen=True, slots=True)
-class TenantLimits:
-    """For every tenant alike. Java's largest numbers stand for no limit."""
-
-    groups: int = JAVA_INT_MAX
-    members: int = JAVA_INT_MAX
-    stored_bytes: int = JAVA_LONG_MAX
-    computations: int = JAVA_INT_MAX
-
-
-@dataclass(slots=True)
-class _Use:
-    groups: int = 0
-    members: int = 0
-    stored_bytes: int = 0
-
-
-@dataclass(slots=True)
-class _Tenant(_Use):
-    computations: int = 0
+_WORDED_QUOTAS: Mapping[str, str] = {
+    "groups": "are {}",
+    "members": "have {} members",
+    "bytes": "take {} bytes in the store",
+    "computations": "have {} computations under way",
+}
+"""What a tenant has of each kind, in words. The setting `tenant_max_...` of a kind says how much it may have; the
+default means no limit."""
 
 
 class Quotas:
     """Of one service, on its event loop. No method waits, so nothing happens between a look and what follows from it.
 
-    A `tenant` is a prefix; empty for who sees all groups.
+    A `tenant` is a prefix; empty for who sees all groups. `settings`: what every tenant alike may have; by default no
+    quota is set.
     """
 
     def __init__(
-        self, limits: TenantLimits = TenantLimits(), is_tenant: Callable[[str], bool] = lambda prefix: False
+        self, settings: Settings | None = None, is_tenant: Callable[[str], bool] = lambda prefix: False
     ) -> None:
         """`is_tenant`: whether there are tokens for exactly this prefix."""
-        self.limits = limits
+        self.settings = settings or Settings()
         self._is_tenant = is_tenant
-        self._groups: dict[str, _Use] = {}
+        self._groups: dict[str, Counter[str]] = {}
         self._elsewhere: frozenset[str] = frozenset()
-        self._tenants: dict[str, _Tenant] = {}
+        self._tenants: dict[str, Counter[str]] = {}
 
     def take_group(self, group_id: str, tenant: str = "") -> bool:
         """Count the group. Returns whether it is new. Raises TooManyGroups when its tenant may have no more."""
-        if group_id in self._groups and self._groups[group_id].groups:
+        if group_id in self._groups and self._groups[group_id]["groups"]:
             return False
-        for bound in self._bounds(tenant):
-            if self._of(bound).groups >= self.limits.groups:
-                used = _told(bound, tenant, f"are {self._of(bound).groups}")
-                raise TooManyGroups(f"{used}, and {self.limits.groups} are allowed (tenant.max.groups)")
+        no_room = self._no_room(tenant, "groups", 1)
+        if no_room is not None:
+            raise TooManyGroups(no_room)
         self._change(group_id, groups=1)
         return True
 
     def give_back(self, group_id: str) -> None:
         """The group is no more."""
-        self._change(group_id, groups=0, members=0, stored_bytes=0)
+        self._change(group_id, groups=0, members=0, bytes=0)
 
     def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
         """Count the groups that are not here: members and bytes of each, None for as many as before. `here`: groups of
@@ -158,7 +147,7 @@ class Quotas:
         for group_id in self._elsewhere - groups.keys() - here:
             self.give_back(group_id)
         for group_id, (members, stored_bytes) in groups.items():
-            self._change(group_id, groups=1, members=members, stored_bytes=stored_bytes)
+            self._change(group_id, groups=1, members=members, bytes=stored_bytes)
         self._elsewhere = frozenset(groups)
 
     def went_elsewhere(self, group_id: str) -> None:
@@ -167,60 +156,60 @@ class Quotas:
 
     def note(self, group_id: str, members: int, stored_bytes: int) -> None:
         """What the group has now. `members`: that joined here, those included whose commit is under way."""
-        self._change(group_id, members=members, stored_bytes=stored_bytes)
+        self._change(group_id, members=members, bytes=stored_bytes)
 
     def no_room_for_member(self, tenant: str, group_id: str, members_then: int) -> str | None:
         """Why the group may not have `members_then` members, in words; None when it may."""
-        known = self._groups.get(group_id)
-        for bound in self._bounds(tenant):
-            use = self._of(bound)
-            others = use.members - (0 if known is None else known.members)
-            if others + members_then > self.limits.members:
-                used = _told(bound, tenant, f"have {use.members} members")
-                return f"{used}, and {self.limits.members} are allowed (tenant.max.members)"
-        return self.no_room_for_bytes(tenant, 1)
+        known = self._groups[group_id]["members"] if group_id in self._groups else 0
+        return self._no_room(tenant, "members", members_then - known) or self.no_room_for_bytes(tenant, 1)
 
     def no_room_for_bytes(self, tenant: str, added: int) -> str | None:
         """Why no more may be stored for the tenant, in words; None when `added` more bytes may be."""
-        for bound in self._bounds(tenant):
-            use = self._of(bound)
-            if use.stored_bytes + added > self.limits.stored_bytes:
-                used = _told(bound, tenant, f"take {use.stored_bytes} bytes in the store")
-                return f"{used}, and {self.limits.stored_bytes} are allowed (tenant.max.bytes)"
-        return None
+        return self._no_room(tenant, "bytes", added)
 
     @contextmanager
     def computation(self, tenant: str) -> Iterator[None]:
         """Counts one while its block runs. Raises TooManyRequests when the tenant has as many under way as it may."""
-        uses = []
-        for bound in self._bounds(tenant):
-            use = self._of(bound)
-            if use.computations >= self.limits.computations:
-                used = _told(bound, tenant, f"have {use.computations} computations under way")
-                raise TooManyRequests(
-                    f"{used}, and {self.limits.computations} are allowed (tenant.max.computations): try again"
-                )
-            uses.append(use)
+        no_room = self._no_room(tenant, "computations", 1)
+        if no_room is not None:
+            raise TooManyRequests(f"{no_room}: try again")
+        uses = [self._of(bound) for bound in self._bounds(tenant)]
         for use in uses:
-            use.computations += 1
+            use["computations"] += 1
         try:
             yield
         finally:
             for use in uses:
-                use.computations -= 1
+                use["computations"] -= 1
 
     def shown(self, tenant: str) -> Mapping[str, object] | None:
         """What the tenant has, and what it may have (None: no limit); None for who sees all groups."""
         if not tenant:
             return None
-        use, limits = self._of(tenant), self.limits
-        return {
-            "group_prefix": tenant,
-            "groups": _used(use.groups, limits.groups, JAVA_INT_MAX),
-            "members": _used(use.members, limits.members, JAVA_INT_MAX),
-            "bytes": _used(use.stored_bytes, limits.stored_bytes, JAVA_LONG_MAX),
-            "computations": _used(use.computations, limits.computations, JAVA_INT_MAX),
-        }
+        use, shown = self._of(tenant), dict[str, object](group_prefix=tenant)
+        for kind in _WORDED_QUOTAS:
+            allowed = self._allowed(kind)
+            no_limit = allowed == Settings.model_fields[_setting(kind)].default
+            shown[kind] = {"used": use[kind], "allowed": None if no_limit else allowed}
+        return shown
+
+    def _allowed(self, kind: str) -> int:
+        allowed: int = getattr(self.settings, _setting(kind))
+        return allowed
+
+    def _no_room(self, tenant: str, kind: str, more: int) -> str | None:
+        """Why the tenant may not have so many more, in words; None when it may.
+
+        It is told of its own use, but not of that of the tenant around it, which it cannot see.
+        """
+        allowed = self._allowed(kind)
+        for bound in self._bounds(tenant):
+            used = self._of(bound)[kind]
+            if used + more > allowed:
+                told = _WORDED_QUOTAS[kind].format(used) if bound == tenant else "have all that they may have"
+                setting = dotted(_setting(kind))
+                return f"the groups whose ids begin with {bound} {told}, and {allowed} are allowed ({setting})"
+        return None
 
     def _bounds(self, tenant: str) -> list[str]:
         """Whose quotas a caller of the tenant has to keep: its own, and those of the tenants around it."""
@@ -229,42 +218,28 @@ class Quotas:
         outer = (tenant[:length] for length in range(len(tenant) - 1, 0, -1))
         return [tenant, *(prefix for prefix in outer if self._is_tenant(prefix))]
 
-    def _of(self, tenant: str) -> _Tenant:
+    def _of(self, tenant: str) -> Counter[str]:
         """Counted when it is asked for the first time, and kept up to date from then on."""
         known = self._tenants.get(tenant)
         if known is None:
-            known = self._tenants[tenant] = _Tenant()
+            known = self._tenants[tenant] = Counter()
             for group_id, use in self._groups.items():
                 if group_id.startswith(tenant):
-                    _add(known, use.groups, use.members, use.stored_bytes)
+                    known.update(use)
         return known
 
-    def _change(
-        self, group_id: str, groups: int | None = None, members: int | None = None, stored_bytes: int | None = None
-    ) -> None:
-        use = self._groups.setdefault(group_id, _Use())
-        more_groups = 0 if groups is None else groups - use.groups
-        more_members = 0 if members is None else members - use.members
-        more_bytes = 0 if stored_bytes is None else stored_bytes - use.stored_bytes
-        if more_groups or more_members or more_bytes:
-            _add(use, more_groups, more_members, more_bytes)
+    def _change(self, group_id: str, **now: int | None) -> None:
+        """`now`: what the group has of each kind; None for as many as before."""
+        use = self._groups.setdefault(group_id, Counter())
+        more = {kind: count - use[kind] for kind, count in now.items() if count is not None}
+        if any(more.values()):
+            use.update(more)
             for tenant, total in self._tenants.items():
                 if group_id.startswith(tenant):
-                    _add(total, more_groups, more_members, more_bytes)
-        if use == _Use():
+                    total.update(more)
+        if not any(use.values()):
             del self._groups[group_id]
 
 
-def _add(use: _Use, groups: int, members: int, stored_bytes: int) -> None:
-    use.groups += groups
-    use.members += members
-    use.stored_bytes += stored_bytes
-
-
-def _used(used: int, allowed: int, no_limit: int) -> dict[str, int | None]:
-    return {"used": used, "allowed": None if allowed == no_limit else allowed}
-
-
-def _told(bound: str, tenant: str, used: str) -> str:
-    """What a tenant is told of its own use, or of that of the tenant around it, which it cannot see."""
-    return f"the groups whose ids begin with {bound} {used if bound == tenant else 'have all that they may have'}"
+def _setting(kind: str) -> str:
+    return f"tenant_max_{kind}"

@@ -15,7 +15,7 @@ from coordinator_api.clock import AttentiveClock, LoopMonitor
 from coordinator_api.clusters import ClusterProviders, Clusters
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.metrics import MeasuredService, Metrics
-from coordinator_api.runtime.admission import Quotas, TenantLimits
+from coordinator_api.runtime.admission import Quotas
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.durable_group import GroupEnvironment
@@ -59,12 +59,6 @@ def _coordinator(
     workers = ServiceWorkers(settings.computation_max_count)
     resources.push_async_callback(workers.close)
     metrics, clock = Metrics(), AttentiveClock()
-    tenant_limits = TenantLimits(
-        settings.tenant_max_groups,
-        settings.tenant_max_members,
-        settings.tenant_max_bytes,
-        settings.tenant_max_computations,
-    )
     environment = GroupEnvironment(
         repository=store.repository,
         clock=clock,
@@ -78,7 +72,7 @@ def _coordinator(
         compaction_bytes=settings.records_compaction_bytes,
         metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
         metrics=metrics,
-        quotas=Quotas(tenant_limits, is_tenant),
+        quotas=Quotas(settings, is_tenant),
     )
     rebalances = RebalanceResources(
         assignors, workers.rebalances, clusters, clock, settings.group_max_partitions, settings.task_assignor_timeout_ms

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.access.principals import Right
-from coordinator_api.runtime.admission import Quotas, TenantLimits
+from coordinator_api.runtime.admission import Quotas
+from coordinator_api.settings import Settings
 from coordinator_api.store.errors import StoreBusy, StoreError
 from coordinator_api.store.repository import Repository, Written
 from tests.coordinator_api.group_members import definition, problem
@@ -89,7 +90,9 @@ async def test_should_let_whoever_is_in_go_on_at_every_limit(tmp_path: Path) -> 
         at = "/v1/groups/a-1"
         dynamic = (await join(outer, "a-1")).json()["member_id"]
         static = (await join(outer, "a-1", group_instance_id="one", incarnation=1)).json()["member_id"]
-        service.coordinator.quotas.limits = TenantLimits(1, 2, 1, 1)
+        service.coordinator.quotas.settings = Settings(
+            tenant_max_groups=1, tenant_max_members=2, tenant_max_bytes=1, tenant_max_computations=1
+        )
 
         assert problem(await join(outer, "a-1")) == OVER
         assert problem(await join(outer, "a-1", group_instance_id="two")) == OVER
@@ -116,7 +119,7 @@ async def test_should_refuse_what_is_new_when_its_groups_take_too_much(tmp_path:
         assert (await outer.post("/v1/groups/a-jvm/rebalances", json=reported("a-jvm", 1))).status_code == 201
         used = (await quotas(outer))["bytes"]["used"]
         stored = [(await outer.get(f"/v1/groups/{group}")).json()["stored_bytes"] for group in ("a-1", "a-jvm")]
-        service.coordinator.quotas.limits = TenantLimits(stored_bytes=used)
+        service.coordinator.quotas.settings = Settings(tenant_max_bytes=used)
 
         assert used == sum(stored)
         assert min(stored) > 0
@@ -264,7 +267,7 @@ _TENANTS = ("a-", "a-b-", "b-", "c-")
     )
 )
 def test_should_count_as_a_scan_of_all_groups_would(steps: list[tuple[str, str, int]]) -> None:
-    counted = Quotas(TenantLimits())
+    counted = Quotas()
     groups: dict[str, bool] = {}
     members: dict[str, int] = {}
     for what, name, number in steps:
