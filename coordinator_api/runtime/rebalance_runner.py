@@ -26,7 +26,6 @@ from coordinator_api.runtime.rebalance_work import (
     ComputedRebalance,
     RebalanceJob,
     compute,
-    member_rows,
     topic_counts,
 )
 from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
@@ -105,7 +104,7 @@ class RebalanceRunner:
     async def _run_on(self, address: ProviderAddress, job: RebalanceJob) -> ComputedRebalance:
         """On the cluster that the definition names."""
         try:
-            declared = (await self.definition(job.input_json)).snapshot
+            declared = (await self.definition(job.rebalance.input_json)).snapshot
             cluster = self._resources.clusters.cluster(address)
             view = await cluster.view(self._group_id, declared)
             job = replace(job, view=view, now_ms=self._resources.clock.now_ms())
@@ -133,7 +132,7 @@ class RebalanceRunner:
         """A failed rebalance ends the application of all members, so a worker that somebody killed must not make it
         fail. Raises WorkerDied when so many have died that the rebalance is to blame itself, and WorkersUnavailable.
         """
-        limited = job.failure is None and self._names_own_assignor(job.input_json)
+        limited = job.failure is None and self._names_own_assignor(job.rebalance.input_json)
         limit_ms = self._resources.own_assignor_limit_ms if limited else None
         for _ in range(ATTEMPTS - 1):
             with suppress(WorkerDied):
@@ -147,16 +146,11 @@ class RebalanceRunner:
     def _job(self, effect: RunRebalance) -> RebalanceJob:
         return RebalanceJob(
             group_id=self._group_id,
-            generation_id=effect.generation_id,
-            definition_revision=effect.definition_revision,
-            reason=effect.reason,
+            rebalance=effect,
             now_ms=self._resources.clock.now_ms(),
-            input_json=effect.input_json,
-            members=member_rows(effect.members),
             future_process_id=self._resources.new_process_id(),
             assignor_classes=self._resources.allowed.class_paths,
             max_partitions=self._resources.max_partitions,
-            steering=effect.steering,
         )
 
     def _read(self, input_json: str) -> Definition:

@@ -17,13 +17,13 @@ from assignor.protocol.shared_assignments import NO_ASSIGNMENTS
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from assignor.snapshot import ClusterView, Member, RebalanceResult, RebalanceSnapshot
-from assignor.steering import NO_STEERING, Steering
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
 from coordinator_api.clusters import ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
+from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import subscribed_version
@@ -32,32 +32,23 @@ from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.definitions import Definition, check_size, read_input
 from coordinator_api.store.repository import HELD, Recording
 
-MemberRow = tuple[str, bytes, str | None, str | None]
-"""Member id and the fields of `Member`: thousands of plain tuples are pickled in a millisecond."""
-
 
 @dataclass(frozen=True, slots=True)
 class RebalanceJob:
-    """`input_json`: the definition. `members`: in the order in which they joined. `future_process_id`: taken when a
-    member is of an unknown future version. `view`: of the cluster that the definition names. It may have grown, so
-    `max_partitions` counts again.
+    """`future_process_id`: taken when a member is of an unknown future version. `view`: of the cluster that the
+    definition names. It may have grown, so `max_partitions` counts again.
     `assignor_classes`: what `AllowedAssignors` takes. `failure`: why the rebalance has failed outside; then it is only
     recorded.
     """
 
     group_id: str
-    generation_id: int
-    definition_revision: int
-    reason: str
+    rebalance: RunRebalance
     now_ms: int
-    input_json: str
-    members: tuple[MemberRow, ...]
     future_process_id: ProcessId
     assignor_classes: tuple[str, ...]
     max_partitions: int
     view: ClusterView | None = None
     failure: str | None = None
-    steering: Steering = NO_STEERING
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +89,9 @@ class ComputedRebalance:
         return Recording(self.event.generation_id, self.now_ms, json.dumps(summary), self.document)
 
 
-def member_rows(members: Mapping[str, Member]) -> tuple[MemberRow, ...]:
-    return tuple([(name, each.subscription, each.client_id, each.group_instance_id) for name, each in members.items()])
-
-
 def compute(job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
     """Whatever an assignor raises makes a failed rebalance. Raises InputError for a definition that cannot be read."""
-    definition = _definition(job.input_json)
+    definition = _definition(job.rebalance.input_json)
     if definition.provider is not None and job.view is None and job.failure is None:
         return ClusterNamed(definition.provider)
     snapshot = _snapshot(job, definition.snapshot)
@@ -127,11 +114,11 @@ def _definition(input_json: str) -> Definition:
 
 
 def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapshot:
-    members = {name: Member(subscription, client, instance) for name, subscription, client, instance in job.members}
+    members, steering = job.rebalance.members, job.rebalance.steering
     future = declared.future_process_id
     if future is None and _has_future_member(members):
         future = job.future_process_id
-    snapshot = replace(declared, members=members, future_process_id=future, steering=job.steering)
+    snapshot = replace(declared, members=members, future_process_id=future, steering=steering)
     return snapshot if job.view is None else snapshot.seen(job.view)
 
 
@@ -141,7 +128,8 @@ def _has_future_member(members: Mapping[str, Member]) -> bool:
 
 
 def _computed(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult) -> ComputedRebalance:
-    rebalance = computed_assignments(snapshot.members, job.definition_revision, result)
+    asked = job.rebalance
+    rebalance = computed_assignments(snapshot.members, asked.definition_revision, result)
     topics: Mapping[str, int] = {}
     missing: tuple[str, ...] = ()
     if job.view is not None:
@@ -152,7 +140,7 @@ def _computed(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceR
     if error is None and result.error_code is not AssignorErrorCode.NONE:
         error = f"{result.error_code.name}: {', '.join(missing)}" if missing else result.error_code.name
     return ComputedRebalance(
-        AssignmentComputed(job.generation_id, rebalance, topics, missing, job.steering.keeps_owned),
+        AssignmentComputed(asked.generation_id, rebalance, topics, missing, asked.steering.keeps_owned),
         result.created_topics,
         job.now_ms,
         _summary(job, result, error),
@@ -168,7 +156,7 @@ def _failed(job: RebalanceJob, snapshot: RebalanceSnapshot, error: str) -> Compu
     assert isinstance(output, dict)
     output["error"] = error
     return ComputedRebalance(
-        RebalanceFailed(job.generation_id, error, topics),
+        RebalanceFailed(job.rebalance.generation_id, error, topics),
         {},
         job.now_ms,
         _summary(job, result, error),
@@ -179,25 +167,25 @@ def _failed(job: RebalanceJob, snapshot: RebalanceSnapshot, error: str) -> Compu
 def _document(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult) -> dict[str, object]:
     """Without the assignments, which are packed beside it."""
     document = rebalance_document(
-        id=f"{job.group_id}-{job.generation_id}",
+        id=f"{job.group_id}-{job.rebalance.generation_id}",
         group_id=job.group_id,
-        generation_id=job.generation_id,
+        generation_id=job.rebalance.generation_id,
         now_ms=job.now_ms,
         source="coordinator",
         snapshot=snapshot,
         result=replace(result, assignments=NO_ASSIGNMENTS),
     )
-    return {**document, "note": job.reason}
+    return {**document, "note": job.rebalance.reason}
 
 
 def _summary(job: RebalanceJob, result: RebalanceResult, error: str | None) -> dict[str, object]:
     return {
-        "generation_id": job.generation_id,
+        "generation_id": job.rebalance.generation_id,
         "now_ms": job.now_ms,
-        "reason": job.reason,
+        "reason": job.rebalance.reason,
         "outcome": None,
-        "members": len(job.members),
-        "definition_revision": job.definition_revision,
+        "members": len(job.rebalance.members),
+        "definition_revision": job.rebalance.definition_revision,
         "probing_rebalance_at_ms": result.probing_rebalance_at_ms,
         "followup_rebalance": result.followup_rebalance,
         "error": error,
