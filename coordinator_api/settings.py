@@ -14,7 +14,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assignor.access.tls import ServerTls, server_tls
@@ -62,13 +62,61 @@ def clusters_in(text: str) -> tuple[str, ...]:
     return tuple(clusters)
 
 
+def _split_into_clusters(value: object) -> object:
+    return clusters_in(value) if isinstance(value, str) else value
+
+
+def _check_without_passwords(value: tuple[str, ...]) -> tuple[str, ...]:
+    if any(_WITH_USER.search(address) for address in value):
+        raise ValueError("must be host:port, without a user or a password: everybody who sees a group sees it")
+    return value
+
+
+def _check_host(value: str) -> str:
+    if not is_host(value):
+        raise ValueError("must be the name or the address of this machine: a part has at most 63 characters")
+    return value
+
+
+def _check_advertised(value: str | None) -> str | None:
+    if value is not None and not _ADVERTISED.fullmatch(value):
+        raise ValueError("must be http://host:port or https://host:port, without a user and without a path")
+    return value
+
+
+def _check_root_path(value: str) -> str:
+    path = value.rstrip("/")
+    if not is_root_path(path):
+        raise ValueError("must be a path such as /assignor, and begin with neither /ui nor /v1")
+    return path
+
+
+def _check_proxies(value: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        for each in value:
+            if each != ANY_ADDRESS:
+                ip_network(each, strict=False)
+    except ValueError:
+        raise ValueError("must be addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or *") from None
+    return value
+
+
+def _split_at_commas(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
 Natural = Annotated[int, Field(ge=0, le=JAVA_INT_MAX)]
 Positive = Annotated[int, Field(ge=1, le=JAVA_INT_MAX)]
 Bytes = Annotated[int, Field(ge=1_024, le=JAVA_INT_MAX)]
 Text = Annotated[str, Field(min_length=1)]
 OptionalText = Annotated[str | None, Field(min_length=1)]
 Secret = Annotated[str | None, Field(min_length=1, repr=False)]
-Names = Annotated[tuple[str, ...], NoDecode]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
+Clusters = Annotated[
+    tuple[str, ...], NoDecode, BeforeValidator(_split_into_clusters), AfterValidator(_check_without_passwords)
+]
 
 
 class Settings(BaseSettings):
@@ -87,17 +135,17 @@ class Settings(BaseSettings):
 
     database_url: Text = "sqlite:///assignor.sqlite3"
     """Where groups are kept: `sqlite:///file` or `postgresql://...`."""
-    host: Text = "127.0.0.1"
+    host: Annotated[Text, AfterValidator(_check_host)] = "127.0.0.1"
     """Address to listen on; one outside loopback needs a token."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     """Port to listen on; 0 takes a free one and prints it."""
-    root_path: str = ""
+    root_path: Annotated[str, AfterValidator(_check_root_path)] = ""
     """Path below which a proxy shows this service, as `/assignor`, where the proxy does not tell it as
     `X-Forwarded-Prefix`."""
-    forwarded_allow_ips: Names = ("127.0.0.1", "::1")
+    forwarded_allow_ips: Annotated[Names, AfterValidator(_check_proxies)] = ("127.0.0.1", "::1")
     """Addresses and networks of proxies whose `X-Forwarded-Prefix`, `X-Forwarded-Host` and `X-Forwarded-Proto` count,
     separated by commas; `*` for all."""
-    advertised_url: OptionalText = None
+    advertised_url: Annotated[OptionalText, AfterValidator(_check_advertised)] = None
     """On PostgreSQL: where callers and other coordinators of the database reach this one, as
     `https://coordinator-1:8080`. Without it, the address on which it listens."""
     lease_timeout_ms: Annotated[int, Field(ge=600, le=JAVA_INT_MAX)] = 1_200
@@ -210,7 +258,7 @@ class Settings(BaseSettings):
     """`module:Class` assignors that groups may name, separated by commas; others are refused."""
     task_assignor_timeout_ms: Positive = 60_000
     """How long a rebalance with such an assignor may be computed; then it fails."""
-    cluster_bootstrap_servers: Names = ()
+    cluster_bootstrap_servers: Clusters = ()
     """Clusters that groups may name in `cluster`: a Kafka's `broker-1:9092,broker-2:9092`, or
     `embedded:/var/lib/streams`; others are refused. Several: a list in the file, or with commas between, and `kafka:`
     before each Kafka."""
@@ -230,60 +278,6 @@ class Settings(BaseSettings):
     """What goes to the log."""
     log_format: Literal["json", "console"] = "console"
     """One JSON object a line, or text to read."""
-
-    @field_validator("cluster_bootstrap_servers", mode="before")
-    @classmethod
-    def _split_into_clusters(cls, value: object) -> object:
-        return clusters_in(value) if isinstance(value, str) else value
-
-    @field_validator("cluster_bootstrap_servers")
-    @classmethod
-    def _check_without_passwords(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if any(_WITH_USER.search(address) for address in value):
-            raise ValueError("must be host:port, without a user or a password: everybody who sees a group sees it")
-        return value
-
-    @field_validator("host")
-    @classmethod
-    def _check_host(cls, value: str) -> str:
-        if not is_host(value):
-            raise ValueError("must be the name or the address of this machine: a part has at most 63 characters")
-        return value
-
-    @field_validator("advertised_url")
-    @classmethod
-    def _check_advertised(cls, value: str | None) -> str | None:
-        if value is not None and not _ADVERTISED.fullmatch(value):
-            raise ValueError("must be http://host:port or https://host:port, without a user and without a path")
-        return value
-
-    @field_validator("root_path")
-    @classmethod
-    def _check_root_path(cls, value: str) -> str:
-        path = value.rstrip("/")
-        if not is_root_path(path):
-            raise ValueError("must be a path such as /assignor, and begin with neither /ui nor /v1")
-        return path
-
-    @field_validator("forwarded_allow_ips")
-    @classmethod
-    def _check_proxies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            for each in value:
-                if each != ANY_ADDRESS:
-                    ip_network(each, strict=False)
-        except ValueError:
-            raise ValueError("must be addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or *") from None
-        return value
-
-    @field_validator(
-        "task_assignor_classes", "sasl_oauthbearer_expected_audience", "forwarded_allow_ips", mode="before"
-    )
-    @classmethod
-    def _split_at_commas(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:
