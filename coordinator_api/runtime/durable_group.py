@@ -14,7 +14,7 @@ are answered; where nothing is to be written, the lease is looked at instead. Th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from assignor.errors import InputError
@@ -22,7 +22,7 @@ from coordinator_api.clock import SteadyClock
 from coordinator_api.group.events import DeclareGroup, DeleteGroup, Event, Join, ReportRebalance
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.liveness import GroupLimits, Session
+from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import CoordinatorRecord, HeldRebalanceEnded, IllegalTransition, RebalanceCompleted
@@ -71,23 +71,13 @@ REPLAYED_IN_A_THREAD_BYTES = 65_536
 
 
 class DurableGroup:
-    """The caller sees to it that no two of `take`, `commit`, `reload` and `compact_if_long` run at once."""
+    """The caller sees to it that no two of `take`, `commit`, `reload` and `compact_if_long` run at once.
 
-    group: Group
-    image: GroupImage
-    """The state that is committed. Immutable, so it may be read anywhere at any time."""
-    committed_sessions: Mapping[str, Session]
-    """Of the members of `image`, as they were when the first event after it was taken."""
-    stored_bytes: int
-    """Of the group's log and its recorded rebalances, as committed."""
-    is_uncertain: bool
-    """Whether the store may have more, or less, than this process knows."""
-    _sequence: int
-    _log_bytes: int
-    _snapshot_bytes: int
-    _taken: list[CoordinatorRecord]
-    _taken_image: GroupImage
-    _deleted: bool
+    `image`: the state that is committed. Immutable, so it may be read anywhere at any time. `committed_sessions`: of
+    the members of `image`, as they were when the first event after it was taken. `stored_bytes`: of the group's log and
+    its recorded rebalances, as committed. `is_uncertain`: whether the store may have more, or less, than this process
+    knows.
+    """
 
     def __init__(
         self,
@@ -106,6 +96,18 @@ class DurableGroup:
         self._lease = lease
         self.is_uncertain = self._renews = False
         self._load(stored, replayed or replay_log(stored, environment))
+
+    def _load(self, stored: GroupLog, replayed: Group) -> None:
+        self.group = replayed
+        self.image = self._taken_image = self.group.image
+        self.committed_sessions = self.group.sessions
+        self._taken: list[CoordinatorRecord] = []
+        self._deleted = False
+        self._sequence = stored.sequence
+        self._log_bytes = sum(map(len, stored.records))
+        self._snapshot_bytes = 0
+        self.stored_bytes = stored.stored_bytes
+        self._note_use()
 
     def reload_before_next_event(self) -> None:
         """Have the group read from the store again before the next event."""
@@ -203,17 +205,6 @@ class DurableGroup:
             return
         self._sequence, self.stored_bytes = written
         self._log_bytes = self._snapshot_bytes = sum(map(len, lines))
-        self._note_use()
-
-    def _load(self, stored: GroupLog, replayed: Group) -> None:
-        self.group = replayed
-        self.image = self._taken_image = self.group.image
-        self.committed_sessions = self.group.sessions
-        self._taken, self._deleted = [], False
-        self._sequence = stored.sequence
-        self._log_bytes = sum(map(len, stored.records))
-        self._snapshot_bytes = 0
-        self.stored_bytes = stored.stored_bytes
         self._note_use()
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
