@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assignor.protocol.shared_assignments import SharedAssignments
+from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.levers import LeverName
@@ -157,7 +157,7 @@ class ComputedAssignments:
     nobody says it runs. The rest as in `RebalanceResult`.
     """
 
-    assignments: SharedAssignments
+    assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)
     packed: bytes = b""
     warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     fingerprint: str = ""
@@ -171,10 +171,12 @@ class ComputedAssignments:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentComputed:
-    """The rebalance that `RunRebalance(generation_id)` asked for has been computed.
+    """The rebalance that `RunRebalance(generation_id)` asked for has been computed; or it could not be computed or
+    carried out, then `rebalance` has the error alone.
 
     `topics`: partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist; empty
-    for a group whose definition describes its cluster itself. `missing_topics`: source topics that did not exist.
+    for a group whose definition describes its cluster itself, and when nobody looked at the cluster. `missing_topics`:
+    source topics that did not exist.
     `kept_owned`: it was computed with every task kept where it is.
     Answered with `AssignmentStored`; with `RebalanceWaits` when it waits for approval; with `ComputedAgain`, or with
     `AssignmentDiscarded` when the group has moved on: then the result must not be recorded as a rebalance of this
@@ -186,18 +188,6 @@ class AssignmentComputed:
     topics: Mapping[str, int] = field(default_factory=dict)
     missing_topics: tuple[str, ...] = ()
     kept_owned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RebalanceFailed:
-    """The rebalance could not be computed, or could not be carried out. `error`: `"SimpleName: message"`.
-
-    `topics`: as in `AssignmentComputed`; empty when nobody looked at the cluster. Answered like `AssignmentComputed`.
-    """
-
-    generation_id: int
-    error: str
-    topics: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +351,6 @@ Event = (
     | ConnectionLost
     | Leave
     | AssignmentComputed
-    | RebalanceFailed
     | TopicsSeen
     | ReportRebalance
     | Tick

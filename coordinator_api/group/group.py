@@ -185,7 +185,7 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return join(step, event)
         case events.Leave():
             return leave(step, event)
-        case events.AssignmentComputed() | events.RebalanceFailed():
+        case events.AssignmentComputed():
             return store_rebalance(step, event)
         case events.TopicsSeen():
             rebalance_when_topics_changed(step, event)

@@ -193,7 +193,7 @@ class ImmediateResponse:
 
 @dataclass(frozen=True, slots=True)
 class RunRebalance:
-    """Compute the rebalance of `generation_id`, then send `AssignmentComputed` or `RebalanceFailed`.
+    """Compute the rebalance of `generation_id`, then send `AssignmentComputed`.
 
     A later `RunRebalance` makes this one void: its result will be discarded. `members`: in the order in which they
     joined. `input_json`: the definition to use; `definition_revision`: its number. `reason`: in words. `steering`: what

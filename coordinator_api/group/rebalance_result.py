@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from assignor.errors import IllegalStateError
 from assignor.measures import moves_owned, places_ownerless
 from assignor.protocol.assignment_packing import share
-from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, AssignmentParts, SharedAssignments
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import AssignorErrorCode, TaskId
@@ -42,12 +42,12 @@ def computed_assignments(
     `members`, `definition_revision`: of the `RunRebalance`.
     """
     if result.error is not None:
-        return ComputedAssignments(NO_ASSIGNMENTS, error=result.error.as_told())
+        return ComputedAssignments(error=result.error.as_told())
     subscriptions = {member_id: member.subscription for member_id, member in members.items()}
     if result.assignments.keys() != members.keys():
         strange = ", ".join(sorted(result.assignments.keys() ^ members.keys()))
         error = IllegalStateError(f"the assignor's output and the members differ; in only one of them: {strange}")
-        return ComputedAssignments(NO_ASSIGNMENTS, error=error.as_told())
+        return ComputedAssignments(error=error.as_told())
     assignments = packed_assignments(result.assignments)
     placed = None if result.problem is None or result.placement is None else (result.problem, result.placement)
     return ComputedAssignments(
@@ -64,10 +64,10 @@ def computed_assignments(
 
 
 def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> RebalanceCompleted:
-    """The record of a rebalance that was computed, also when the pipeline raised an error."""
+    """The record of a rebalance that was computed, also when there is only an error."""
     rebalance = computed.rebalance
     if rebalance.error is not None:
-        return failed_rebalance(image, rebalance.error, computed.topics)
+        return _failed_rebalance(image, rebalance.error, computed.topics)
     failed = rebalance.error_code != AssignorErrorCode.NONE
     return RebalanceCompleted(
         generation_id=image.generation_id,
@@ -84,7 +84,7 @@ def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> Reba
     )
 
 
-def failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int] | None = None) -> RebalanceCompleted:
+def _failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int]) -> RebalanceCompleted:
     """All members get an ASSIGNMENT_ERROR, and the group is Stable. It tries again at the next PUT or join, or when the
     topics are no longer those of `topics`.
     """
@@ -93,7 +93,7 @@ def failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int] | 
         generation_id=image.generation_id,
         end=RebalanceEnd(RebalanceOutcome.ERROR, error=error, error_code=int(AssignorErrorCode.ASSIGNMENT_ERROR)),
         assignments=packed_assignments(SharedAssignments(dict.fromkeys(image.members, AssignmentParts(assignment)))),
-        basis=RebalanceBasis(topics=topics or {}),
+        basis=RebalanceBasis(topics=topics),
     )
 
 

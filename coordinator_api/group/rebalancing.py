@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from assignor.snapshot import Member
 from assignor.types import ProcessId
-from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen, WarmUpsCaughtUp
+from coordinator_api.group.events import AssignmentComputed, TopicsSeen, WarmUpsCaughtUp
 from coordinator_api.group.heartbeats import followup_is_due
 from coordinator_api.group.holding import give_up_held, take_computed
 from coordinator_api.group.image import ClassicGroupMember, GroupImage, RebalanceCause
@@ -28,12 +28,10 @@ from coordinator_api.group.liveness import InitialDelay, extended, rejoin_timeou
 from coordinator_api.group.outcome import (
     Accepted,
     AssignmentDiscarded,
-    AssignmentStored,
     GroupTransition,
     Response,
     RunRebalance,
 )
-from coordinator_api.group.rebalance_result import failed_rebalance
 from coordinator_api.group.records import (
     GenerationStarted,
     GroupEmptied,
@@ -138,25 +136,17 @@ def _as_it_takes_part(member: ClassicGroupMember) -> Member:
     return Member(subscription, join.client_id, join.group_instance_id)
 
 
-def store_rebalance(step: GroupTransition, event: AssignmentComputed | RebalanceFailed) -> Response:
+def store_rebalance(step: GroupTransition, event: AssignmentComputed) -> Response:
     """Make the group Stable with what was computed, unless the group has moved on since, or it has to be approved."""
-    image = step.image
-    if not _is_awaited(image, event):
+    if not _is_awaited(step.image, event):
         return AssignmentDiscarded(event.generation_id)
-    if isinstance(event, AssignmentComputed):
-        return take_computed(step, event)
-    record = failed_rebalance(image, event.error, event.topics)
-    step.emit(record)
-    return AssignmentStored(record.generation_id, record.end.outcome)
+    return take_computed(step, event)
 
 
-def _is_awaited(image: GroupImage, event: AssignmentComputed | RebalanceFailed) -> bool:
+def _is_awaited(image: GroupImage, event: AssignmentComputed) -> bool:
     """Not what was computed twice, and not what was computed before a generation is computed again with all kept."""
-    if image.state is not GroupState.COMPLETING_REBALANCE or event.generation_id != image.generation_id:
-        return False
-    if isinstance(event, AssignmentComputed) and event.kept_owned != (image.kept_because is not None):
-        return False
-    return image.held is None
+    is_newest = image.completes_generation(event.generation_id) and image.held is None
+    return is_newest and event.kept_owned == (image.kept_because is not None)
 
 
 def follow_up_when_acknowledged(step: GroupTransition) -> None:

@@ -22,7 +22,6 @@ _ALLOWED_WHEREVER_LED = (
     events.AssignmentComputed,
     events.ConnectionLost,
     events.DeleteGroup,
-    events.RebalanceFailed,
     events.Recovered,
     events.ReportRebalance,
     events.Tick,

@@ -15,7 +15,7 @@ from functools import partial
 
 from assignor.errors import AssignorFault
 from coordinator_api.clusters import ClusterOutOfReach, ClusterStanding
-from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
+from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
 from coordinator_api.runtime.durable_group import RecordingFor
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
@@ -25,7 +25,7 @@ from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 
-HandBack = Callable[[AssignmentComputed | RebalanceFailed, RecordingFor | None], Awaitable[object]]
+HandBack = Callable[[AssignmentComputed, RecordingFor | None], Awaitable[object]]
 """Gives the group the result of a rebalance, and what to store with it. Raises StoreError."""
 
 VOID_AFTER_S = 0.2
@@ -111,7 +111,8 @@ class RebalanceLoop:
             return
         except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
             self._telemetry.logger.error("rebalance_broken", generation=effect.generation_id, exc_info=fault)
-            failed = RebalanceFailed(effect.generation_id, f"{type(fault).__name__}: {fault}")
+            nothing = ComputedAssignments(error=f"{type(fault).__name__}: {fault}")
+            failed = AssignmentComputed(effect.generation_id, nothing, kept_owned=effect.steering.keeps_owned)
             await self._store(effect, failed, None)
             return
         if computed.cluster_answered:
@@ -133,9 +134,7 @@ class RebalanceLoop:
             raise GivenUp
         return computing.result()
 
-    async def _store(
-        self, effect: RunRebalance, event: AssignmentComputed | RebalanceFailed, recording_for: RecordingFor | None
-    ) -> None:
+    async def _store(self, effect: RunRebalance, event: AssignmentComputed, recording_for: RecordingFor | None) -> None:
         if self._stopped:
             return
         try:

@@ -22,7 +22,7 @@ from assignor.topology.internal_topics import CreatedTopic
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
 from coordinator_api.clusters import ProviderAddress
-from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
+from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.states import RebalanceOutcome
@@ -64,7 +64,7 @@ class ComputedRebalance:
     group has taken the event: `document`, as it is stored, and `summary`, which only lacks the outcome.
     """
 
-    event: AssignmentComputed | RebalanceFailed
+    event: AssignmentComputed
     created_topics: Mapping[str, CreatedTopic]
     now_ms: int
     summary: Mapping[str, object]
@@ -156,7 +156,12 @@ def _failed(job: RebalanceJob, snapshot: RebalanceSnapshot, error: str) -> Compu
     assert isinstance(output, dict)
     output["error"] = error
     return ComputedRebalance(
-        RebalanceFailed(job.rebalance.generation_id, error, topics),
+        AssignmentComputed(
+            job.rebalance.generation_id,
+            ComputedAssignments(error=error),
+            topics,
+            kept_owned=job.rebalance.steering.keeps_owned,
+        ),
         {},
         job.now_ms,
         _summary(job, result, error),

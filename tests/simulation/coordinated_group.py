@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from assignor.snapshot import RebalanceResult
 from coordinator_api.group.events import (
     AssignmentComputed,
+    ComputedAssignments,
     ConnectionLost,
     Event,
     FetchAssignment,
@@ -22,7 +23,6 @@ from coordinator_api.group.events import (
     HeartbeatOrFetch,
     Join,
     ProcessHeartbeat,
-    RebalanceFailed,
     Recovered,
     Tick,
     WarmUpsCaughtUp,
@@ -415,13 +415,12 @@ class CoordinatedGroup:
     def _finish(self, number: int, effect: RunRebalance) -> None:
         if self._computing != number:
             return
-        event: AssignmentComputed | RebalanceFailed
         if self.setting.fails_next():
-            event = RebalanceFailed(effect.generation_id, "TimeoutException: no offsets")
+            computed = ComputedAssignments(error="TimeoutException: no offsets")
         else:
             result: RebalanceResult = self.setting.leader.lead(effect, self.now_ms)
             computed = computed_assignments(effect.members, effect.definition_revision, result)
-            event = AssignmentComputed(effect.generation_id, computed, kept_owned=effect.steering.keeps_owned)
+        event = AssignmentComputed(effect.generation_id, computed, kept_owned=effect.steering.keeps_owned)
 
         def stored(_answer: Answer) -> None:
             if self._computing == number:

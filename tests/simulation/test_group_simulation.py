@@ -25,6 +25,7 @@ from assignor.types import TaskId
 from coordinator_api.group.events import (
     ApproveRebalance,
     AssignmentComputed,
+    ComputedAssignments,
     ConnectionLost,
     DiscardRebalance,
     DrainInstance,
@@ -34,7 +35,6 @@ from coordinator_api.group.events import (
     Heartbeat,
     Leave,
     ProcessHeartbeat,
-    RebalanceFailed,
     RequestRebalance,
     SetLever,
     Tick,
@@ -254,7 +254,9 @@ class GroupSimulation(RuleBasedStateMachine):
     def fail_to_compute(self) -> None:
         if self.due is not None:
             effect, self.due = self.due, None
-            self._finish(effect, RebalanceFailed(effect.generation_id, "TimeoutException: no offsets"), Fault.NONE)
+            error = ComputedAssignments(error="TimeoutException: no offsets")
+            kept = effect.steering.keeps_owned
+            self._finish(effect, AssignmentComputed(effect.generation_id, error, kept_owned=kept), Fault.NONE)
 
     @rule(elapsed_ms=st.sampled_from([1, 50, 400, 1_000, 3_000, 10_000]), fault=faults)
     def wait(self, elapsed_ms: int, fault: Fault) -> None:
@@ -545,7 +547,7 @@ class GroupSimulation(RuleBasedStateMachine):
                 given = set(assigned_tasks(result.assignments[member_id]).active)
                 assert given <= set(running_tasks(member.subscription)), f"{member_id} is away\n{self._story()}"
 
-    def _finish(self, effect: RunRebalance, event: AssignmentComputed | RebalanceFailed, fault: Fault) -> None:
+    def _finish(self, effect: RunRebalance, event: AssignmentComputed, fault: Fault) -> None:
         self.late.append(effect)
         image = self.recorded.group.image
         wanted = any(

@@ -27,6 +27,8 @@ from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.events import (
     ApproveRebalance,
+    AssignmentComputed,
+    ComputedAssignments,
     ConnectionLost,
     DeleteGroup,
     DiscardRebalance,
@@ -39,7 +41,6 @@ from coordinator_api.group.events import (
     Join,
     Leave,
     ProcessHeartbeat,
-    RebalanceFailed,
     ReportRebalance,
     RequestRebalance,
     SetLever,
@@ -371,7 +372,7 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
         words[0], int(options["min"]), options.get("instance"), is_recheck=True
     ),
     "leave": lambda words, options: Leave(words[0], options.get("instance")),
-    "failed": lambda words, _: RebalanceFailed(int(words[0]), " ".join(words[1:])),
+    "failed": lambda words, _: AssignmentComputed(int(words[0]), ComputedAssignments(error=" ".join(words[1:]))),
     "seen": lambda words, _: TopicsSeen(_topics(words[0])),
     "report": _report,
     "tick": lambda _words, _options: Tick(),
