@@ -65,7 +65,8 @@ def read_file(path: Path) -> dict[str, object]:
         if name == dotted(field_name) and field_name in REMOVED:
             raise _removed(f"{path}: {name}", field_name)
         if name != dotted(field_name) or field_name not in Settings.model_fields:
-            raise SettingsError(f"{path}: unknown setting {name!r}{did_you_mean(name, _dotted_names())}")
+            known = map(dotted, Settings.model_fields)
+            raise SettingsError(f"{path}: unknown setting {name!r}{did_you_mean(name, known)}")
         values[field_name] = value
     return values
 
@@ -84,10 +85,6 @@ def unknown_environment(environment: Iterable[str]) -> list[str]:
 
 def _removed(given: str, field_name: str) -> SettingsError:
     return SettingsError(f"{given}: this setting was removed; use {REMOVED[field_name]} (see deploy/nginx.conf)")
-
-
-def _dotted_names() -> list[str]:
-    return [dotted(field_name) for field_name in Settings.model_fields]
 
 
 def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
