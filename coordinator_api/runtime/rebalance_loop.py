@@ -11,17 +11,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from assignor.errors import AssignorFault
 from coordinator_api.clusters import ClusterOutOfReach, ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
-from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
+from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.runtime.durable_group import RecordingFor
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
 from coordinator_api.runtime.rebalance_work import ComputedRebalance
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 
@@ -115,9 +113,11 @@ class RebalanceLoop:
             failed = AssignmentComputed(effect.generation_id, nothing, kept_owned=effect.steering.keeps_owned)
             await self._store(effect, failed, None)
             return
-        if computed.cluster_answered:
+        if computed.event.topics:  # a cluster was looked at
             self._cluster.answered()
-        await self._store(effect, computed.event, partial(_recording, computed, self._telemetry))
+        await self._store(
+            effect, computed.event, lambda response: computed.recording(response, self._telemetry.rebalancing_ms())
+        )
 
     async def _compute(self, effect: RunRebalance) -> ComputedRebalance:
         """Raises GivenUp for one that has become void, and whatever the runner raises."""
@@ -152,14 +152,3 @@ class RebalanceLoop:
                     await self._interrupted.wait()
         if self._due is None and self._is_wanted(effect):
             self._due = effect
-
-
-def _recording(computed: ComputedRebalance, telemetry: GroupTelemetry, response: Response) -> Recording | None:
-    """A rebalance that the group has not taken is no part of its history."""
-    match response:
-        case AssignmentStored(outcome=outcome):
-            return computed.recording(outcome, telemetry.rebalancing_ms())
-        case RebalanceWaits(since_ms=since_ms):
-            return computed.held_recording(since_ms, telemetry.rebalancing_ms())
-        case _:
-            return None

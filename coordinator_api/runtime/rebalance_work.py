@@ -23,9 +23,8 @@ from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
 from coordinator_api.clusters import ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
-from coordinator_api.group.outcome import RunRebalance
+from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
 from coordinator_api.group.rebalance_result import computed_assignments
-from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import subscribed_version
 from coordinator_api.recorded_documents import pack_document
 from coordinator_api.runtime.allowed_assignors import allowed_here
@@ -70,22 +69,19 @@ class ComputedRebalance:
     summary: Mapping[str, object]
     document: bytes
 
-    @property
-    def cluster_answered(self) -> bool:
-        """Whether a cluster was looked at, and answered."""
-        return bool(self.event.topics)
-
-    def recording(self, outcome: RebalanceOutcome, took_ms: int | None) -> Recording:
-        """The rebalance as it is stored. `took_ms`: since it began; None when that is not known. Costs nothing."""
-        return self._recording({"outcome": str(outcome), "took_ms": took_ms})
-
-    def held_recording(self, since_ms: int, took_ms: int | None) -> Recording:
-        """The same while it waits for approval. `since_ms`: since when."""
-        hold = {"since_ms": since_ms, "ended": None, "by": None, "at_ms": None, "reason": None}
-        return self._recording({"outcome": HELD, "took_ms": took_ms, "hold": hold})
-
-    def _recording(self, more: Mapping[str, object]) -> Recording:
-        summary = {**self.summary, **more}
+    def recording(self, response: Response, took_ms: int | None) -> Recording | None:
+        """The rebalance as it is stored, by the group's answer to `event`. One that the group has not taken is no part
+        of its history. `took_ms`: since it began; None when that is not known. Costs nothing.
+        """
+        summary: dict[str, object] = {**self.summary, "took_ms": took_ms}
+        match response:
+            case AssignmentStored():
+                summary["outcome"] = str(response.outcome)
+            case RebalanceWaits():
+                ends = {"ended": None, "by": None, "at_ms": None, "reason": None}
+                summary.update(outcome=HELD, hold={"since_ms": response.since_ms, **ends})
+            case _:
+                return None
         return Recording(self.event.generation_id, self.now_ms, json.dumps(summary), self.document)
 
 

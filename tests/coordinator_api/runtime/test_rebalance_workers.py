@@ -59,7 +59,8 @@ async def test_what_comes_back_can_be_stored_as_it_is_and_runs_again_with_the_sa
     assert isinstance(event, AssignmentComputed)
     assert unpacked_assignments(event.rebalance.packed) == event.rebalance.assignments
     assert event.rebalance.assignments.keys() == MEMBERS.keys()
-    recording = computed.recording(RebalanceOutcome.STABLE, None)
+    recording = computed.recording(AssignmentStored(1, RebalanceOutcome.STABLE), None)
+    assert recording is not None
     summary = json.loads(recording.summary)
     assert (summary["outcome"], summary["members"], summary["reason"]) == ("stable", 2, "member joined")
     recorded = parse_recorded_rebalance(json.loads(b"".join(expanded(recording.document))))
@@ -104,7 +105,8 @@ async def test_an_assignor_that_ends_its_process_fails_the_rebalance_as_one_that
 
     with pytest.raises(RuntimeError, match=error):
         raise RuntimeError(failed.event.rebalance.error)
-    recording = failed.recording(RebalanceOutcome.ERROR, None)
+    recording = failed.recording(AssignmentStored(1, RebalanceOutcome.ERROR), None)
+    assert recording is not None
     assert json.loads(recording.summary)["error"] == failed.event.rebalance.error
     document = json.loads(b"".join(expanded(recording.document)))
     assert document["output"]["error"] == failed.event.rebalance.error
