@@ -13,17 +13,17 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from typing import NamedTuple
 
 from assignor.errors import InputError
 from assignor.protocol.assignment_packing import pack, share, unpack
 from assignor.protocol.primitives import Reader, Writer
 from assignor.protocol.shared_assignments import SharedAssignments
-from coordinator_api.compression import compress, decompress
+from coordinator_api.compression import TooManyBytes, compress, decompress
 
 _LONGEST = 2**30
 _GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_WITH_HEADER = 31
 _GZIP_CHUNK = 65_536
 
 
@@ -74,7 +74,10 @@ class RecordedDocument(NamedTuple):
 def read_recorded(stored: bytes) -> RecordedDocument:
     """What was packed, without making all of its text. Raises InputError, DecodeError."""
     if stored.startswith(_GZIP_MAGIC):
-        document = json.loads(b"".join(_gunzipped(stored)))
+        try:
+            document = json.loads(b"".join(_gunzipped(stored)))
+        except ValueError as error:
+            raise InputError(f"not JSON: {error}") from None
         output = document["output"]
         texts, output["assignments"] = output["assignments"], {}
         return RecordedDocument(document, {name: base64.b64decode(text) for name, text in texts.items()})
@@ -115,11 +118,15 @@ def _json(value: object) -> bytes:
 
 
 def _gunzipped(stored: bytes) -> Iterator[bytes]:
-    reading = zlib.decompressobj(_GZIP_WITH_HEADER)
+    left = _LONGEST
     try:
-        for start in range(0, len(stored), _GZIP_CHUNK):
-            yield reading.decompress(stored[start : start + _GZIP_CHUNK])
-    except zlib.error as error:
+        with gzip.open(BytesIO(stored)) as reading:
+            while chunk := reading.read(_GZIP_CHUNK):
+                left -= len(chunk)
+                if left < 0:
+                    raise TooManyBytes(f"the gzip stream has more than {_LONGEST} bytes")
+                yield chunk
+    except EOFError:
+        raise InputError("the gzip stream ends too early") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"not gzip: {error}") from None
-    if not reading.eof:
-        raise InputError("the gzip stream ends too early")

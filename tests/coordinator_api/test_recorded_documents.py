@@ -68,6 +68,26 @@ def test_a_document_that_is_stored_as_gzip_is_read_in_chunks() -> None:
     assert b"".join(expanded(gzip.compress(document, mtime=0))) == document
 
 
+def test_a_document_that_is_stored_as_several_gzip_members_is_read_as_a_whole() -> None:
+    document = as_json({"output": {"assignments": {"m": "AAAA"}}})
+    stored = gzip.compress(document[:9], mtime=0) + gzip.compress(document[9:], mtime=0)
+    assert b"".join(expanded(stored)) == document
+    assert read_recorded(stored).assignments == {"m": bytes(3)}
+
+
+def test_gzip_that_expands_to_more_than_a_document_may_have_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator_api.recorded_documents._LONGEST", 100_000)
+    stored = gzip.compress(b" " * 100_001, mtime=0)
+    for read in (read_recorded, lambda stored: list(expanded(stored))):
+        with pytest.raises(AssignorFault, match="the gzip stream has more than 100000 bytes"):
+            read(stored)
+
+
+def test_gzip_of_what_is_no_json_is_an_error() -> None:
+    with pytest.raises(AssignorFault, match="not JSON"):
+        read_recorded(gzip.compress(b"{}{}", mtime=0))
+
+
 def test_what_all_members_share_is_stored_once() -> None:
     shared = bytes(range(256)) * 100
     whole: dict[str, object] = {"output": {"assignments": {}}}
