@@ -149,8 +149,8 @@ class Repository:
         file = sqlite_file(engine.url)
         self._file = None if file is None else OpenFile(file)
         self._damage = None if file is None else FileDamage(file)
+        self._check_file()
         if self._file is not None:
-            self._file.check()
             # a new connection would make a new database where there is none, and remove the old one's newest writes
             event.listen(engine.sync_engine, "do_connect", lambda *_: self._check_file())
         self.tokens = TokenStore(self._reading, self._writing)
@@ -177,6 +177,9 @@ class Repository:
                 await connection.execute(select(table).limit(0))
             counted = update(store_checks).values(number=store_checks.c.number + 1).returning(store_checks.c.number)
             written = (await connection.execute(counted)).scalar()
+            if written is None:  # the row is missing in a database of which somebody copied the groups alone
+                written = 1
+                await connection.execute(insert(store_checks).values(id=1, number=written))
             found = (await connection.execute(select(store_checks.c.number))).scalar()
         if found is None or found != written:
             raise StoreError(f"the database (setting database.url) does not give back what it took: {found!r}")
@@ -420,8 +423,12 @@ class Repository:
         self._check_file()
 
     def _check_file(self) -> None:
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             self._file.check()
+        except OSError as error:
+            raise StoreError(f"the database (setting database.url) is out of reach: {reason(error)}") from error
 
 
 async def _change(

@@ -264,8 +264,9 @@ class FileDamage:
             )
 
     def _begin(self) -> None:
-        found = stat_of(self._file)
-        if found is None:
+        try:
+            found = os.stat(self._file)
+        except OSError:  # it is gone or out of reach, which reads and writes report by themselves
             return
         version = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
         if version != self._checked:

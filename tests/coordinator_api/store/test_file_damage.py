@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sqlite3
 import time
@@ -108,6 +109,37 @@ async def test_should_look_only_at_what_has_changed_and_keep_the_locks(tmp_path:
     used.close()
 
     assert held == 1, "a program that closes a file loses all its locks on it"
+
+
+async def test_should_say_that_the_file_is_out_of_reach(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    async with repository.watched():
+        await repository.check()
+        with monkeypatch.context() as patched:
+            patched.setattr("coordinator_api.store.sqlite.os.stat", refused)
+            with pytest.raises(StoreError, match=r"\(setting database\.url\) is out of reach: .*Permission denied"):
+                await repository.check()
+            damage = FileDamage(tmp_path / FILE)
+            async with damage.watched():
+                await damage.check()
+        await repository.check()
+
+
+async def test_should_make_its_row_when_the_database_has_none(repository: Repository, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE) as other:
+        other.execute("DELETE FROM store_checks")
+    other.close()
+
+    await repository.check()
+    await repository.check()
+
+    with sqlite3.connect(tmp_path / FILE) as other:
+        assert other.execute("SELECT id, number FROM store_checks").fetchall() == [(1, 2)]
+    other.close()
 
 
 async def test_should_notice_that_a_table_is_gone(repository: Repository, tmp_path: Path) -> None:
