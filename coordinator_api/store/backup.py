@@ -216,7 +216,7 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
             if target is not None:
                 create_private_file(target)
             async with begin() as connection:
-                await connection.run_sync(schema.upgrade_within)
+                await connection.run_sync(schema.upgrade)
                 await _refuse_unless_unused(connection)
                 await _refuse_unless_empty(connection, settings)
                 with BackupReader(file, progress) as reader:

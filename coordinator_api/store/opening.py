@@ -127,10 +127,11 @@ async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]
             is_usable = await connection.run_sync(schema.takes_this_release, before)
         if before is None and file is not None and _was_set_up(file):
             raise _emptied(file, "has no tables")
-        # most starts find the schema up to date, and on PostgreSQL wait for no other process then
-        after = before if is_usable else None
-        if after is None:
-            before, after = await schema.upgrade(engine, begin)
+        if before is not None and is_usable:
+            after = before  # as most starts find it, which on PostgreSQL wait for no other process then
+        else:
+            async with begin() as connection:
+                before, after = await connection.run_sync(schema.upgrade)
         if file is not None:
             note_set_up(file)
     except (SQLAlchemyError, OSError) as error:

@@ -14,12 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coordinator_api.store.engine import out_of_reach
 from coordinator_api.store.errors import UnusableDatabase
-from coordinator_api.store.sqlite import Begin
 
 if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
     from alembic.config import Config
@@ -117,22 +113,11 @@ tokens = sa.Table(
 )
 
 
-async def upgrade(engine: AsyncEngine, begin: Begin | None = None) -> tuple[str | None, str]:
-    """Bring the schema up to this release's version. Returns the version before and after, which is a newer one where
-    that takes this release.
+def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
+    """Bring the schema up to this release's version, in the transaction of the connection, which the caller ends.
 
-    `begin`: begins a transaction in which no other process changes the schema; by default the engine does.
-    Raises UnusableDatabase, DatabaseOutOfReach when the schema cannot be read, and what `begin` raises.
+    Returns the version before and after, which is a newer one where that takes this release. Raises UnusableDatabase.
     """
-    try:
-        async with (begin or engine.begin)() as connection:
-            return await connection.run_sync(upgrade_within)
-    except (SQLAlchemyError, OSError) as error:
-        raise out_of_reach(engine.url, error) from None
-
-
-def upgrade_within(connection: sa.Connection) -> tuple[str | None, str]:
-    """As `upgrade`, in the transaction of the connection, which the caller ends."""
     before = version_of(connection)
     if before is not None and takes_this_release(connection, before):
         return before, before

@@ -23,11 +23,10 @@ from coordinator_api.recorded_documents import expanded
 from coordinator_api.runtime.definitions import read_definition
 from coordinator_api.runtime.durable_group import GroupEnvironment
 from coordinator_api.runtime.group_runtime import GroupRuntime
-from coordinator_api.store import schema
 from coordinator_api.store.repository import Repository
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
-from tests.coordinator_api.store.databases import open_engine
+from tests.coordinator_api.store.databases import open_engine, upgraded
 
 Value = TypeVar("Value")
 
@@ -162,7 +161,7 @@ class WatchedGroup:
 async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_000) -> AsyncIterator[WatchedGroup]:
     """A group on a real store that watches `cluster`; closed with the context."""
     async with open_engine(directory) as engine:
-        await schema.upgrade(engine)
+        await upgraded(engine)
         repository = Repository(engine, 100)
         clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
         async with rebalance_workers() as workers:

@@ -27,12 +27,11 @@ from coordinator_api.runtime.durable_group import GroupEnvironment, RecordingFor
 from coordinator_api.runtime.event_queue import EventQueue
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
-from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording, RecordingNote, Repository, Written
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
-from tests.coordinator_api.store.databases import open_engine
+from tests.coordinator_api.store.databases import open_engine, upgraded
 
 Value = TypeVar("Value")
 NO_DELAY = GroupLimits(initial_rebalance_delay_ms=0)
@@ -82,7 +81,7 @@ async def opened(
 ) -> AsyncIterator[tuple[GroupRuntime, FailingRepository]]:
     """The group of the store in `directory`, as a service finds it that has just started."""
     async with open_engine(directory) as engine:
-        await schema.upgrade(engine)
+        await upgraded(engine)
         repository = repository_type(engine, 10)
         async with rebalance_workers() as workers:
             environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024)

@@ -28,10 +28,16 @@ async def open_engine(database: Path | Settings) -> AsyncIterator[AsyncEngine]:
         await engine.dispose()
 
 
+async def upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
+    """The schema version before and after."""
+    async with engine.begin() as connection:
+        return await connection.run_sync(schema.upgrade)
+
+
 @asynccontextmanager
 async def open_repository(database: Path | Settings, retained_rebalances: int = 10) -> AsyncIterator[Repository]:
     async with open_engine(database) as engine:
-        await schema.upgrade(engine)
+        await upgraded(engine)
         yield Repository(engine, retained_rebalances)
 
 

@@ -16,7 +16,7 @@ from coordinator_api.store import schema
 from coordinator_api.store.engine import parse_url
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.schema import metadata
-from tests.coordinator_api.store.databases import open_engine
+from tests.coordinator_api.store.databases import open_engine, upgraded
 
 FILE = "store.sqlite3"
 
@@ -33,7 +33,7 @@ def test_should_name_the_newest_migration_as_its_version() -> None:
 async def upgrade(directory: Path) -> tuple[str | None, str]:
     """The versions before and after."""
     async with open_engine(directory) as engine:
-        return await schema.upgrade(engine)
+        return await upgraded(engine)
 
 
 async def test_should_migrate_up_from_an_empty_file_and_find_nothing_to_do_after(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ class CutShort(Exception):
 
 
 def upgrade_and_fail(connection: Connection) -> None:
-    schema.upgrade_within(connection)
+    schema.upgrade(connection)
     raise CutShort
 
 
