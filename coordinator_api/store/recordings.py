@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from asyncio import Runner
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, select, tuple_
+from anyio.from_thread import start_blocking_portal
+from sqlalchemy import URL, Row, Select, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -31,8 +30,6 @@ from coordinator_api.store.schema import rebalances
 
 PAGE = 32
 """How many stored documents are in memory at a time, packed; one has some kilobytes, a large one some megabytes."""
-
-Answer = TypeVar("Answer")
 
 
 def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
@@ -74,13 +71,6 @@ def _read_only_url(file: Path, name: str) -> URL:
     return URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query=options)
 
 
-class _Stored(NamedTuple):
-    group_id: str
-    generation_id: int
-    document: bytes
-    summary: str
-
-
 def read(name: str) -> Iterator[RawLine]:
     """Every recorded rebalance as a line of JSON, by group, then by generation, but none that waits for approval.
 
@@ -88,36 +78,21 @@ def read(name: str) -> Iterator[RawLine]:
     database cannot be read.
     """
     called = shown(name)
-    with _EventLoop() as loop:
+    # on a thread of its own: the caller may be inside another event loop, in a notebook for example
+    with start_blocking_portal() as event_loop:
         engine = read_only_engine(name)
         try:
-            loop.run(_check_schema(engine, called))
-            after: _Stored | None = None
-            while page := loop.run(_page(engine, after)):
+            event_loop.call(_check_schema, engine, called)
+            after: Row[Any] | None = None
+            while page := event_loop.call(_page, engine, after):
                 for stored in page:
-                    if not _is_held(stored):
+                    if not _is_held(stored.summary):
                         yield RawLine(f"{called}:{stored.group_id}:{stored.generation_id}", _unpacked(stored.document))
                 after = page[-1]
         except (SQLAlchemyError, OSError) as error:
             raise InputError(f"cannot be read: {reason(error)}", called) from None
         finally:
-            loop.run(engine.dispose())
-
-
-class _EventLoop:
-    """An event loop on its own thread, because the caller may be inside another loop, in a notebook for example."""
-
-    def __enter__(self) -> _EventLoop:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recordings")
-        self._runner = Runner()
-        return self
-
-    def run(self, work: Coroutine[object, object, Answer]) -> Answer:
-        return self._thread.submit(self._runner.run, work).result()
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.submit(self._runner.close).result()
-        self._thread.shutdown()
+            event_loop.call(engine.dispose)
 
 
 async def _check_schema(engine: AsyncEngine, called: str) -> None:
@@ -131,18 +106,19 @@ async def _check_schema(engine: AsyncEngine, called: str) -> None:
         raise InputError(unknown or f"has schema version {found}: run `assignor migrate` on it first", called)
 
 
-async def _page(engine: AsyncEngine, after: _Stored | None) -> list[_Stored]:
+async def _page(engine: AsyncEngine, after: Row[Any] | None) -> Sequence[Row[Any]]:
     place = (rebalances.c.group_id, rebalances.c.generation_id)
-    query = select(*place, rebalances.c.document, rebalances.c.summary).order_by(*place).limit(PAGE)
+    query: Select[Any] = select(*place, rebalances.c.document, rebalances.c.summary).order_by(*place).limit(PAGE)
     if after is not None:
         query = query.where(tuple_(*place) > (after.group_id, after.generation_id))
     async with engine.connect() as connection:
-        return [_Stored(*row) for row in await connection.execute(query)]
+        rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
+    return rows
 
 
-def _is_held(stored: _Stored) -> bool:
+def _is_held(summary: str) -> bool:
     try:
-        return bool(json.loads(stored.summary)["outcome"] == HELD)
+        return bool(json.loads(summary)["outcome"] == HELD)
     except (ValueError, KeyError, TypeError):
         return False
 

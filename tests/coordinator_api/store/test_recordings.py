@@ -52,7 +52,7 @@ def state_of(directory: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def recordings_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("recordings")]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("asyncio-portal")]
 
 
 def generations(lines: Iterator[RawLine]) -> list[int]:
