@@ -50,7 +50,7 @@ RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _SQLITE_MAGIC = b"SQLite format 3\0"
-_DATABASE_URL = re.compile(r"(?:sqlite|postgres|postgresql)(?:\+\w+)?://")
+_DATABASE_URL = re.compile(r"(?:sqlite|postgres|postgresql)(?:\+[\w+]*)?://")
 _PASSWORD = re.compile(r"(?P<before>://[^:/@]*:)(?:[^/]*|[^@]*)@|(?P<parameter>[?&](?:ssl)?password=)[^&]*")
 
 

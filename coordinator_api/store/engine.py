@@ -40,6 +40,8 @@ POOL_SIZE = 10
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _DEFAULT_PORT = 5432
 _FIRST_BYTES_OF_SQLITE = b"SQLite format 3\0"
+_URL_OF_SETTINGS = "url_of_settings"
+"""An execution option of each engine: the URL as its user wrote it, for messages."""
 
 # --- URLs
 
@@ -47,7 +49,6 @@ _WITH_HOSTS = re.compile(
     r"(?P<before>postgres(?:ql)?(?:\+\w+)?://(?:[^:/]*(?::[^@]*)?@)?)(?P<hosts>[^/?]*)(?P<after>.*)"
 )
 _HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>[^:]*))?")
-_PLACE = "\0"
 
 
 def parse_url(text: str) -> URL:
@@ -96,17 +97,6 @@ def _host_and_port(number: int, text: str) -> tuple[str, int]:
     return name, int(port)
 
 
-def as_written(url: URL) -> str:
-    """With its password, and with the hosts where people write them."""
-    hosts, ports = url.query.get("host"), url.query.get("port")
-    if not isinstance(hosts, str) or not isinstance(ports, str) or "," not in hosts:
-        return url.render_as_string(hide_password=False)
-    both = zip(hosts.split(","), ports.split(","), strict=False)
-    listed = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in both)
-    rest = {name: value for name, value in url.query.items() if name not in ("host", "port")}
-    return url.set(query=rest, host=_PLACE).render_as_string(hide_password=False).replace(_PLACE, listed)
-
-
 def sqlite_file(url: URL) -> Path | None:
     """The file behind an SQLite URL; None for one in memory and for other databases."""
     if not url.drivername.startswith("sqlite") or url.database in (None, "", ":memory:"):
@@ -114,10 +104,9 @@ def sqlite_file(url: URL) -> Path | None:
     return Path(os.path.realpath(str(url.database)))
 
 
-def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
-    """What is raised when the database at `url` cannot be opened, because of `error`."""
-    # SQLAlchemy itself hides only the password before the host, and of that only what is before its first @
-    text = as_written(url.set(drivername=url.get_backend_name()))
+def out_of_reach(engine: AsyncEngine, error: Exception) -> DatabaseOutOfReach:
+    """What is raised when the database of an engine that was made here cannot be opened, because of `error`."""
+    text = engine.sync_engine.get_execution_options()[_URL_OF_SETTINGS]
     return DatabaseOutOfReach(f"database.url: {shown(text)} cannot be opened: {reason(error)}")
 
 
@@ -175,11 +164,12 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
     file = sqlite_file(url)
     if file is not None:
         _check_usable(file)
+    options = {_URL_OF_SETTINGS: settings.database_url}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", SAWarning)  # a parameter of the URL that nobody knows
             if url.get_backend_name() == "sqlite":
-                engine = create_async_engine(url)
+                engine = create_async_engine(url, execution_options=options)
                 sqlite.set_up(
                     engine,
                     f"busy_timeout={settings.sqlite_busy_timeout_ms}",
@@ -191,7 +181,7 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
                 return engine
             timeouts = {"timeout": deadlines.connect_s, "command_timeout": deadlines.statement_s}
             arguments = {**timeouts, "async_creator_fn": _asyncpg_in_turn()}
-            engine = create_async_engine(url, connect_args=arguments, **(limits or {}))
+            engine = create_async_engine(url, connect_args=arguments, execution_options=options, **(limits or {}))
     except ModuleNotFoundError as error:
         raise UnusableDatabase(f"database.url: {missing(error)}") from None
     except (ArgumentError, SAWarning) as error:
@@ -308,7 +298,7 @@ async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         except Exception as error:
             if engine.dialect.name == "sqlite":
                 raise
-            raise out_of_reach(engine.url, error) from error
+            raise out_of_reach(engine, error) from error
         yield connection
 
 

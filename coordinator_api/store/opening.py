@@ -135,7 +135,7 @@ async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]
         if file is not None:
             note_set_up(file)
     except (SQLAlchemyError, OSError) as error:
-        raise out_of_reach(engine.url, error) from None
+        raise out_of_reach(engine, error) from None
     return before, after
 
 

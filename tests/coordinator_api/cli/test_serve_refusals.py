@@ -7,7 +7,6 @@ import socket
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.engine import create_engine, out_of_reach
@@ -97,9 +96,10 @@ def test_should_name_an_address_that_is_not_of_this_machine(tmp_path: Path) -> N
     [
         ("postgresql://ann:se@cret@127.0.0.1:1/groups", "postgresql://ann:***@127.0.0.1:1/groups"),
         ("postgresql://127.0.0.1:1/groups?password=secret", "postgresql://127.0.0.1:1/groups?password=***"),
+        ("postgresql+a+b://ann:secret@127.0.0.1:1/groups", "postgresql+a+b://ann:***@127.0.0.1:1/groups"),
     ],
 )
 def test_should_hide_the_password_wherever_the_url_has_it(place: str, shown_place: str) -> None:
-    error = out_of_reach(make_url(place), OSError("no answer"))
+    error = out_of_reach(create_engine(Settings(database_url=place)), OSError("no answer"))
 
     assert str(error) == f"database.url: {shown_place} cannot be opened: no answer"

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.engine import HostsInTurn, as_written, create_engine, out_of_reach, parse_url
+from coordinator_api.store.engine import HostsInTurn, create_engine, out_of_reach, parse_url
 from coordinator_api.store.errors import UnusableDatabase
 from tests.coordinator_api.service_process import run_command
 from tests.coordinator_api.store.postgresql import programs
@@ -29,24 +29,22 @@ WITH_POSTGRESQL = [
 
 
 @pytest.mark.parametrize(
-    "url, hosts, written",
+    "url, hosts",
     [
-        ("postgresql://u@h1:1,h2:2/d?target_session_attrs=read-write", (["h1", "h2"], [1, 2]), None),
-        ("postgres://h1,h2.example/d", (["h1", "h2.example"], [5432, 5432]), "postgresql://h1:5432,h2.example:5432/d"),
-        ("postgresql://u:p%40,x@[::1]:1,10.0.0.1/d", (["::1", "10.0.0.1"], [1, 5432]), None),
-        ("postgresql://h1,h2", (["h1", "h2"], [5432, 5432]), "postgresql://h1:5432,h2:5432"),
-        ("postgresql://u:p@h/d", ("h", None), "postgresql://u:p@h/d"),
-        ("postgresql://u:p@h:7/d?sslmode=require", ("h", 7), "postgresql://u:p@h:7/d?ssl=require"),
+        ("postgresql://u@h1:1,h2:2/d?target_session_attrs=read-write", (["h1", "h2"], [1, 2])),
+        ("postgres://h1,h2.example/d", (["h1", "h2.example"], [5432, 5432])),
+        ("postgresql://u:p%40,x@[::1]:1,10.0.0.1/d", (["::1", "10.0.0.1"], [1, 5432])),
+        ("postgresql://h1,h2", (["h1", "h2"], [5432, 5432])),
+        ("postgresql://u:p@h/d", ("h", None)),
+        ("postgresql://u:p@h:7/d?sslmode=require", ("h", 7)),
     ],
 )
-def test_should_read_hosts_as_libpq_writes_them(url: str, hosts: tuple[object, object], written: str | None) -> None:
+def test_should_read_hosts_as_libpq_writes_them(url: str, hosts: tuple[object, object]) -> None:
     parsed = parse_url(url)
 
     _, arguments = parsed.get_dialect()().create_connect_args(parsed)
     assert (arguments["host"], arguments.get("port")) == hosts
-    back = as_written(parsed.set(drivername="postgresql"))
-    assert back == (written or back)
-    assert parse_url(back) == parsed
+    assert arguments.get("ssl") == ("require" if "sslmode" in url else None)
     assert arguments.get("target_session_attrs") == ("read-write" if "attrs" in url else None)
 
 
@@ -71,9 +69,11 @@ def test_should_say_which_host_of_a_list_is_none(hosts: str, said: str) -> None:
 
 
 def test_should_hide_the_password_of_several_hosts() -> None:
-    said = str(out_of_reach(parse_url("postgresql://u:hid@h1,h2:1/d"), ConnectionError("h1:5432: refused")))
+    engine = create_engine(Settings(database_url="postgresql://u:hid@h1,h2:1/d"))
 
-    assert said == "database.url: postgresql://u:***@h1:5432,h2:1/d cannot be opened: h1:5432: refused"
+    said = str(out_of_reach(engine, ConnectionError("h1:5432: refused")))
+
+    assert said == "database.url: postgresql://u:***@h1,h2:1/d cannot be opened: h1:5432: refused"
 
 
 async def test_should_ask_the_host_first_that_let_somebody_in_and_give_each_its_share() -> None:
