@@ -14,9 +14,9 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from math import ceil, inf
+from typing import TypeVar
 
 from coordinator_api.lease.decisions import (
     Action,
@@ -41,7 +41,7 @@ MARGIN = 1.05
 """How much longer others observe a row than its coordinator may answer: two clocks differ a little in speed."""
 
 MOST_INTERVALS_COUNTED = 2
-"""Of a gap between two polls. A longer one was an outage, in which renewals of others could not be observed."""
+"""Of a gap between two polls."""
 
 SILENT_AFTER_INTERVALS = 3
 
@@ -85,14 +85,6 @@ class Expiry:
         return self._until_ms is not None and now_ms < self._until_ms
 
 
-@dataclass(slots=True)
-class _Seen:
-    """`unchanged_ms`: how long the row has been seen with this number."""
-
-    renewals: int
-    unchanged_ms: float = 0.0
-
-
 class ObservedLeases:
     """Which of the other coordinators have expired: their rows have not changed while this one observed them for long
     enough. And which groups wait too long for the coordinator that was to take them.
@@ -103,51 +95,50 @@ class ObservedLeases:
     def __init__(self, times: LeaseTimes) -> None:
         self._renewal_ms = times.renewal_ms
         self._enough_ms = times.valid_ms * MARGIN
-        self._rows: dict[str, _Seen] = {}
+        self._unchanged_ms: dict[EndCoordinator, float] = {}
         self._free_ms: dict[str, float] = {}
         self._read_ms: float | None = None
 
     def seen(self, view: LeaseView, me: str, now_ms: float) -> None:
         """The answer to a poll arrived now."""
-        gap_ms = self._counted_ms(now_ms)
-        rows: dict[str, _Seen] = {}
-        for coordinator_id, row in view.coordinators.items():
-            before = self._rows.get(coordinator_id)
-            if before is None or before.renewals != row.renewals:
-                rows[coordinator_id] = _Seen(row.renewals)
-            elif coordinator_id != me:
-                rows[coordinator_id] = _Seen(row.renewals, before.unchanged_ms + gap_ms)
+        others = [EndCoordinator(each, row.renewals) for each, row in view.coordinators.items() if each != me]
         free = [group.group_id for group in view.groups.values() if view.is_free(group)]
-        before_ms = self._free_ms
-        self._free_ms = {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in free}
-        self._rows, self._read_ms = rows, now_ms
-
-    def _counted_ms(self, now_ms: float) -> float:
-        """Of the time since the last poll."""
-        return 0.0 if self._read_ms is None else min(now_ms - self._read_ms, MOST_INTERVALS_COUNTED * self._renewal_ms)
+        # a longer gap was an outage, in which renewals of others could not be observed
+        longest_ms = MOST_INTERVALS_COUNTED * self._renewal_ms
+        gap_ms = 0.0 if self._read_ms is None else min(now_ms - self._read_ms, longest_ms)
+        self._unchanged_ms = _counted_on(self._unchanged_ms, others, gap_ms)
+        self._free_ms = _counted_on(self._free_ms, free, gap_ms)
+        self._read_ms = now_ms
 
     def expired(self) -> list[EndCoordinator]:
         """As of the newest poll. A coordinator whose row is still there at the next poll is named again."""
-        return [
-            EndCoordinator(each, row.renewals)
-            for each, row in self._rows.items()
-            if row.unchanged_ms >= self._enough_ms
-        ]
+        return [row for row, unchanged_ms in self._unchanged_ms.items() if unchanged_ms >= self._enough_ms]
 
     def silent(self) -> frozenset[str]:
         """Coordinators that have missed a few renewals: they may serve late what is handed to them."""
         longest_ms = SILENT_AFTER_INTERVALS * self._renewal_ms
-        return frozenset(each for each, row in self._rows.items() if row.unchanged_ms > longest_ms)
+        rows = self._unchanged_ms.items()
+        return frozenset(row.coordinator_id for row, unchanged_ms in rows if unchanged_ms > longest_ms)
 
     def waiting_too_long(self) -> frozenset[str]:
         """Groups that have been free for a few intervals, because the coordinator that was to take them does not."""
         longest_ms = WAITS_AT_MOST_INTERVALS * self._renewal_ms
-        return frozenset(each for each, unchanged_ms in self._free_ms.items() if unchanged_ms >= longest_ms)
+        return frozenset(each for each, free_ms in self._free_ms.items() if free_ms >= longest_ms)
 
     def next_due_ms(self) -> float:
         """When a further poll might show that another coordinator has expired; infinite without other coordinators."""
-        left_ms = [left for row in self._rows.values() if (left := self._enough_ms - row.unchanged_ms) > 0]
+        left_ms = [left for row_ms in self._unchanged_ms.values() if (left := self._enough_ms - row_ms) > 0]
         return (self._read_ms or 0.0) + min(left_ms, default=inf)
+
+
+Observed = TypeVar("Observed")
+
+
+def _counted_on(
+    before_ms: Mapping[Observed, float], present: Iterable[Observed], gap_ms: float
+) -> dict[Observed, float]:
+    """How long each that is present has been there: it was there `before_ms` already, or begins now."""
+    return {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in present}
 
 
 class LeaseHolder:
