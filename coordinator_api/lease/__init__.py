@@ -11,11 +11,11 @@ What `CoordinatorLease` does again and again:
 
     enter a row under a new id; holder.entered(id, url, now)
     at holder.next_poll_ms(now):  note when, send the poll; a poll that fails is followed by the next one
-    holder.polled(sent, now, view) -> actions, carried out one after the other before the next poll is sent:
+    holder.polled(sent, now, view, movable) -> actions, carried out one after the other before the next poll:
         Lose         drop the group: nothing more is answered, its timers end
         ReadAgain    read every own group from the store before its next event; all sessions begin in full
         EndCoordinator   store.end
-        Take         store.take; if it succeeds: holder.taken, load the group, handle `Recovered`
+        Take         store.take; if it succeeds: holder.own, load the group, handle `Recovered`
         HandOver     close the group, store.hand_over; if it succeeds: holder.given
         Enter        the row was deleted; all groups are lost: from the beginning, under another id
       An action that fails, or whose answer is lost, needs nothing: the next view shows its result.

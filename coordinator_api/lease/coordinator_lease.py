@@ -190,7 +190,7 @@ class CoordinatorLease:
         if self._creating[group_id] != self._holder.coordinator_id:
             self._groups.lose(group_id)  # the row of the coordinator that stored it is gone
             return
-        self._holder.created(group_id, epoch)
+        self._holder.own(group_id, epoch)
 
     def deleted(self, group_id: str) -> None:
         self._holder.deleted(group_id)
@@ -309,8 +309,8 @@ class CoordinatorLease:
                 self._holder.poll_failed()
                 raise
             self._note_lease()  # as it was before this poll
-            self._holder.movable(() if self._is_leaving else self._groups.at_rest())
-            actions = self._holder.polled(sent_ms, self._now_ms(), view)
+            movable = () if self._is_leaving else self._groups.at_rest()
+            actions = self._holder.polled(sent_ms, self._now_ms(), view, movable)
         self._polls_fail = False
         if view is not None:
             self._view_sent_ms = sent_ms

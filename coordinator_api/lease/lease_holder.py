@@ -174,10 +174,13 @@ class LeaseHolder:
         retry_ms = self._times.renewal_ms / RETRIES_A_POLL
         return max(now_ms, self._poll_due_ms + ceil((now_ms - self._poll_due_ms) / retry_ms) * retry_ms)
 
-    def polled(self, sent_ms: float, now_ms: float, view: LeaseView | None) -> list[Action]:
+    def polled(
+        self, sent_ms: float, now_ms: float, view: LeaseView | None, movable: Collection[str] = ()
+    ) -> list[Action]:
         """A poll succeeded that was sent then, and its answer has arrived now. None: the row is gone.
 
-        Gives the actions in the order in which to carry them out.
+        `movable`: own groups at rest, of which at most one is handed over for balance. Returns the actions in the order
+        in which to carry them out.
         """
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
@@ -195,7 +198,7 @@ class LeaseHolder:
             actions.append(ReadAgain())
         if self._expiry.may_answer(now_ms) and not self._is_leaving:
             actions += expired
-            actions += self._moves(me, is_calm=not expired)
+            actions += self._moves(me, movable, is_calm=not expired)
         return actions
 
     @property
@@ -230,9 +233,13 @@ class LeaseHolder:
 
     # --- actions that were carried out
 
-    def taken(self, take: Take, epoch: int) -> None:
-        """The take succeeded, and the group is in this epoch. A failed take needs no call: the next view shows it."""
-        self._own(take.group_id, epoch)
+    def own(self, group_id: str, epoch: int) -> None:
+        """A take succeeded, or this coordinator declared a new group: the group is in this epoch.
+
+        A failed take needs no call: the next view shows it.
+        """
+        self._owned[group_id] = epoch
+        self._note(group_id, GroupOwner(group_id, self.coordinator_id, epoch, self._members(group_id)))
 
     def given(self, hand_over: HandOver) -> None:
         """The hand-over succeeded."""
@@ -240,17 +247,9 @@ class LeaseHolder:
         self._owned.pop(group_id, None)
         self._note(group_id, GroupOwner(group_id, hand_over.to, hand_over.epoch + 1, self._members(group_id)))
 
-    def created(self, group_id: str, epoch: int) -> None:
-        """This coordinator has declared a new group, and owns it in this epoch."""
-        self._own(group_id, epoch)
-
     def deleted(self, group_id: str) -> None:
         self._owned.pop(group_id, None)
         self._note(group_id, None)
-
-    def movable(self, group_ids: Collection[str]) -> None:
-        """Own groups at rest, which may be handed over for balance from now on. At most one moves after a poll."""
-        self._movable_ids = frozenset(group_ids)
 
     def leaving(self) -> list[HandOver]:
         """For a stop in good order: where all groups go that are open here. From now on this coordinator takes nothing,
@@ -277,7 +276,6 @@ class LeaseHolder:
         self._known = LeaseView({}, self._groups)
         self._owned: dict[str, int] = {}
         self._done_since: dict[str, GroupOwner | None] = {}
-        self._movable_ids = frozenset[str]()
         self._is_leaving = False
 
     @property
@@ -323,22 +321,18 @@ class LeaseHolder:
             del self._owned[group_id]
         return [Lose(group_id) for group_id in lost]
 
-    def _moves(self, me: str, *, is_calm: bool) -> list[Action]:
+    def _moves(self, me: str, movable: Collection[str], *, is_calm: bool) -> list[Action]:
         known, silent = self._known, self._observed.silent()
         own = [group for group in self._groups.values() if group.owner == me and group.group_id not in self._owned]
         takes = [Take(group.group_id, me, group.epoch) for group in own]
         takes += takes_of(known, me, silent, self._observed.waiting_too_long())
         if takes or not is_calm or any(known.is_free(group) for group in self._groups.values()):
             return [*takes]
-        move = hand_over_of(known, me, self._movable_ids & self._owned.keys(), silent)
+        move = hand_over_of(known, me, self._owned.keys() & movable, silent)
         if move is None:
             return []
         del self._owned[move.group_id]
         return [move]
-
-    def _own(self, group_id: str, epoch: int) -> None:
-        self._owned[group_id] = epoch
-        self._note(group_id, GroupOwner(group_id, self.coordinator_id, epoch, self._members(group_id)))
 
     def _members(self, group_id: str) -> int:
         known = self._groups.get(group_id)

@@ -159,7 +159,7 @@ class OwnedGroups:
             epoch = await self._store.take(take.group_id, take.owner, take.epoch, me)
             if epoch is None:
                 return
-            self._holder.taken(take, epoch)
+            self._holder.own(take.group_id, epoch)
         if self._store.times.expires:  # otherwise no other coordinator can have had the group
             self._metrics.takeovers.inc()
         self._open(take.group_id, epoch)

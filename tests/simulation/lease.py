@@ -95,7 +95,7 @@ class SharedLease:
 
     def created(self, group: CoordinatedGroup) -> None:
         """Its first write was made."""
-        self.holder.created(group.group_id, 1)
+        self.holder.own(group.group_id, 1)
 
     def failed(self, group: CoordinatedGroup) -> None:
         """Its first write was not made, or nobody knows: the next view tells."""
@@ -139,8 +139,8 @@ class SharedLease:
 
         def polled(view: LeaseView | None) -> None:
             groups = self._coordinator.groups
-            holder.movable([group_id for group_id, group in groups.items() if group.is_at_rest])
-            self._carry_out(deque(holder.polled(sent_ms, self._clock_ms(), view)), self._wait)
+            movable = [group_id for group_id, group in groups.items() if group.is_at_rest]
+            self._carry_out(deque(holder.polled(sent_ms, self._clock_ms(), view, movable)), self._wait)
 
         self._ask(lambda table: table.poll(me, takes=renews, renews=renews), polled, poll_failed)
 
@@ -216,7 +216,7 @@ class SharedLease:
     def _take(self, take: Take, me: str, go_on: Callable[[], None]) -> None:
         def answered(epoch: int | None) -> None:
             if epoch is not None:
-                self.holder.taken(take, epoch)
+                self.holder.own(take.group_id, epoch)
                 self._open(take.group_id, epoch)
             go_on()
 

@@ -205,15 +205,14 @@ class Modelled:
                 break
             me, sent_ms = holder.coordinator_id, self.clock_ms
             assert me is not None
-            holder.movable(self.open)
-            renews = holder.renews
+            movable, renews = list(self.open), holder.renews
             try:
                 view = yield partial(table.poll, me, takes=renews, renews=renews)
             except NoAnswer:
                 holder.poll_failed()
                 continue
             assert view is None or isinstance(view, LeaseView)
-            for action in holder.polled(sent_ms, self.clock_ms, view):
+            for action in holder.polled(sent_ms, self.clock_ms, view, movable):
                 yield from self._carry_out(action, me)
         me, back_after_ms = holder.coordinator_id, self._stops_for_ms
         assert me is not None
@@ -240,7 +239,7 @@ class Modelled:
                     assert group_id not in self.open
                     taken_in = yield partial(table.take, group_id, owner, epoch, me)
                     if isinstance(taken_in, int):
-                        holder.taken(action, taken_in)
+                        holder.own(group_id, taken_in)
                         self.open[group_id] = taken_in
                 case HandOver(group_id, epoch, to):
                     assert self.open.pop(group_id) == epoch

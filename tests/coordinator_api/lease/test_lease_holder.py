@@ -42,7 +42,7 @@ def owner_of(*group_ids: str) -> LeaseHolder:
 def taken(holder: LeaseHolder, actions: Sequence[Action]) -> None:
     for action in actions:
         assert isinstance(action, Take)
-        holder.taken(action, action.epoch + 1)
+        holder.own(action.group_id, action.epoch + 1)
 
 
 def test_should_have_nothing_and_answer_nothing_before_its_first_poll() -> None:
@@ -57,7 +57,7 @@ def test_should_take_what_is_free_and_have_it_once_it_is_taken() -> None:
     (take,) = holder.polled(0, 10, view(ALONE, ("x", "gone", 4)))
     assert take == Take("x", "gone", 4)
     assert holder.whereabouts("x") == Free()
-    holder.taken(take, take.epoch + 1)
+    holder.own(take.group_id, take.epoch + 1)
     assert holder.whereabouts("x") == Here(5)
     assert holder.may_answer(1_999)
     assert not holder.may_answer(2_000)
@@ -79,14 +79,14 @@ def test_should_take_once_more_what_is_its_own_without_its_having_heard_of_it() 
     holder = entered()
     assert holder.polled(0, 10, view(BOTH, ("x", "a", 6))) == [Take("x", "a", 6)], "handed over by b"
     assert holder.whereabouts("x") == Free()
-    holder.taken(Take("x", "a", 6), 7)
+    holder.own("x", 7)
     assert holder.whereabouts("x") == Here(7)
 
 
 def test_should_believe_what_it_has_done_more_than_a_view_that_may_be_older() -> None:
     holder = entered()
     holder.polled(0, 10, view(ALONE, ("x", None, 0)))
-    holder.taken(Take("x", None, 0), 1)
+    holder.own("x", 1)
     assert holder.polled(250, 260, view(ALONE, ("x", None, 0))) == []
     assert holder.whereabouts("x") == Here(1)
     assert holder.polled(500, 510, view(ALONE, ("x", None, 0))) == [Lose("x"), Take("x", None, 0)]
@@ -102,7 +102,7 @@ def test_should_lose_what_is_gone_from_the_rows() -> None:
 
 def test_should_have_what_it_declares_until_it_is_deleted() -> None:
     holder = owner_of()
-    holder.created("x", 1)
+    holder.own("x", 1)
     assert holder.whereabouts("x") == Here(1)
     holder.polled(250, 260, view(ALONE))
     assert holder.whereabouts("x") == Here(1)
@@ -203,7 +203,7 @@ def test_should_take_what_waits_in_vain_for_another_one() -> None:
     holder = entered()
     heavy = ("own", "a", 1)
     holder.polled(0, 10, view(BOTH, heavy))
-    holder.taken(Take("own", "a", 1), 2)
+    holder.own("own", 2)
     for now_ms in range(250, 750, 250):
         both = {"a": now_ms, "b": now_ms}
         assert holder.polled(now_ms, now_ms, view(both, ("own", "a", 2), ("x", None, 0))) == [], "b's by the plan"
@@ -226,30 +226,28 @@ def test_should_hand_over_one_movable_group_at_a_time() -> None:
     holder = owner_of("x", "y", "z", "w")
     groups = [(each, "a", 1) for each in "xyzw"]
     assert holder.polled(250, 260, view(BOTH, *groups)) == [], "nothing is movable"
-    holder.movable(["y", "z"])
-    assert holder.polled(500, 510, view(BOTH, *groups)) == [HandOver("y", 1, "b")]
+    assert holder.polled(500, 510, view(BOTH, *groups), ["y", "z"]) == [HandOver("y", 1, "b")]
     assert holder.whereabouts("y") == Free()
     holder.given(HandOver("y", 1, "b"))
     assert holder.whereabouts("y") == Elsewhere("http://b")
     after = view({"a": 4, "b": 2}, ("x", "a", 1), ("y", "b", 2), ("z", "a", 1), ("w", "a", 1))
-    assert holder.polled(750, 760, after) == [HandOver("z", 1, "b")]
+    assert holder.polled(750, 760, after, ["y", "z"]) == [HandOver("z", 1, "b")]
 
 
 def test_should_take_back_what_it_could_not_hand_over() -> None:
     holder = owner_of("x", "y")
     groups = [(each, "a", 1) for each in "xy"]
-    holder.movable(["x"])
-    assert holder.polled(250, 260, view(BOTH, *groups)) == [HandOver("x", 1, "b")]
+    assert holder.polled(250, 260, view(BOTH, *groups), ["x"]) == [HandOver("x", 1, "b")]
     assert holder.polled(500, 510, view({"a": 3, "b": 2}, *groups)) == [Take("x", "a", 1)]
 
 
 def test_should_move_nothing_while_somebody_is_silent_or_anything_is_free() -> None:
     holder = owner_of("x", "y")
     groups = [(each, "a", 1) for each in "xy"]
-    holder.movable(["x", "y"])
-    holder.polled(250, 260, view(ALONE, *groups))
+    movable = ["x", "y"]
+    holder.polled(250, 260, view(ALONE, *groups), movable)
     taker = view({"a": 3, "b": 1}, *groups, ("free", None, 0))
-    assert HandOver not in map(type, holder.polled(500, 510, taker))
+    assert HandOver not in map(type, holder.polled(500, 510, taker, movable))
 
 
 def test_should_give_all_away_when_it_leaves_and_take_nothing_more() -> None:
