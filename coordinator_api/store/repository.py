@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Integer, bindparam, delete, event, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -159,16 +159,11 @@ class Repository:
         """From now on this coordinator writes, and owns the groups that it makes. At first, nobody does."""
         self._coordinator_id = coordinator_id
 
-    @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    def watched(self) -> AbstractAsyncContextManager[None]:
         """Within the block, `check` raises DamagedDatabase for damage to an SQLite file that came since the block was
         entered.
         """
-        if self._damage is None:
-            yield
-            return
-        async with self._damage.watched():
-            yield
+        return nullcontext() if self._damage is None else self._damage.watched()
 
     async def check(self) -> None:
         """Write something and read it again."""
@@ -269,7 +264,7 @@ class Repository:
         try:
             return await self._write_in_place_of(present, group, snapshot, after=expected)
         except DamagedDatabase:
-            return await self._renew(group, snapshot)
+            return await self.renew(group_id, expected, snapshot, epoch=epoch)
 
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         """Begin a new log, which is `snapshot`, in place of one that may be damaged, in one transaction.
@@ -277,14 +272,12 @@ class Repository:
         Raises ConcurrentWriter, NotOwner. Old records that cannot be deleted because the file is damaged are left, and
         not read any more.
         """
-        return await self._renew(self._expected(group_id, expected, epoch), snapshot)
-
-    async def _renew(self, group: _ExpectedGroup, snapshot: Sequence[str]) -> Written:
+        group = self._expected(group_id, expected, epoch)
         after = before_next_log(group.sequence)
         try:
             return await self._write_in_place_of(group_records.c.sequence <= after, group, snapshot, after)
         except DamagedDatabase:  # the old records stay, and their bytes count
-            async with self._writing(group.group_id) as connection:
+            async with self._writing(group_id) as connection:
                 return await self._write(connection, group, snapshot, after=after)
 
     async def _write_in_place_of(
@@ -314,7 +307,7 @@ class Repository:
                     freed = await _total_length(connection, rebalances.c.document, recorded)
                     await _change(connection, group, group.sequence, -freed, None)
                     await connection.execute(delete(rebalances).where(recorded))
-            await self._renew(group, ())
+            await self.renew(group_id, expected, (), epoch=epoch)
 
     @property
     def _first_epoch(self) -> int:
@@ -344,7 +337,8 @@ class Repository:
         added = sum(map(len, records)) - freed
         dropped = None
         if recording is not None:
-            held = await _held(connection, group_id, recording.generation_id)
+            waited = await _summary(connection, group_id, recording.generation_id) or {}
+            held = waited.get("hold")  # of one that waited for approval, and was discarded and computed anew
             if held is not None:
                 recording = replace(recording, summary=json.dumps({**json.loads(recording.summary), "hold": held}))
             dropped = self._dropped_for(group_id, recording, replaces=held is not None)
@@ -373,8 +367,7 @@ class Repository:
             await connection.execute(insert(group_records), rows)
         if recording is not None and dropped is not None:
             await connection.execute(delete(rebalances).where(dropped))
-            values = {name: getattr(recording, name) for name in ("generation_id", "now_ms", "summary", "document")}
-            await connection.execute(insert(rebalances).values(group_id=group_id, **values))
+            await connection.execute(insert(rebalances).values(group_id=group_id, **asdict(recording)))
         return Written(last, stored_bytes)
 
     def _dropped_for(self, group_id: str, recording: Recording, *, replaces: bool) -> ColumnElement[bool]:
@@ -383,15 +376,11 @@ class Repository:
         They are counted, not computed: a restored group has a gap in its generations. `replaces`: also the recording of
         the same generation.
         """
-        of_group = rebalances.c.group_id == group_id
-        beside_it = self._retained_rebalances - 1
-        if not beside_it:
-            return of_group
-        others = of_group & (rebalances.c.generation_id != recording.generation_id)
-        newest_first = select(rebalances.c.generation_id).where(others).order_by(rebalances.c.generation_id.desc())
-        oldest_kept = newest_first.offset(beside_it - 1).limit(1).scalar_subquery()
-        too_old = of_group & (rebalances.c.generation_id < oldest_kept)
-        return too_old | _recorded(group_id, recording.generation_id) if replaces else too_old
+        of_group, generation = rebalances.c.group_id == group_id, rebalances.c.generation_id
+        others = select(generation).where(of_group, generation != recording.generation_id)
+        kept = others.order_by(generation.desc()).limit(self._retained_rebalances - 1)
+        dropped = of_group & generation.not_in(kept)
+        return dropped if replaces else dropped & (generation != recording.generation_id)
 
     # --- transactions
 
@@ -446,25 +435,22 @@ def _recorded(group_id: str, generation_id: int) -> ColumnElement[bool]:
     return (rebalances.c.group_id == group_id) & (rebalances.c.generation_id == generation_id)
 
 
-async def _held(connection: AsyncConnection, group_id: str, generation_id: int) -> object:
-    """The `hold` of a recorded rebalance of this generation that waited for approval, and was discarded and computed
-    anew; None if there is none.
-    """
+async def _summary(connection: AsyncConnection, group_id: str, generation_id: int) -> dict[str, Any] | None:
+    """Of the recorded rebalance; None if there is none."""
     query = select(rebalances.c.summary).where(_recorded(group_id, generation_id))
-    summary = (await connection.execute(query)).scalar()
-    return None if summary is None else json.loads(summary).get("hold")
+    stored = (await connection.execute(query)).scalar()
+    return None if stored is None else dict(json.loads(stored))
 
 
 async def _note(connection: AsyncConnection, group_id: str, note: RecordingNote) -> None:
-    recorded = _recorded(group_id, note.generation_id)
-    stored = (await connection.execute(select(rebalances.c.summary).where(recorded))).scalar()
-    if stored is None:
+    summary = await _summary(connection, group_id, note.generation_id)
+    if summary is None:
         return
-    summary = json.loads(stored)
     if note.outcome is not None:
         summary["outcome"] = note.outcome
     summary["hold"] = {**(summary.get("hold") or {}), **note.hold}
-    await connection.execute(update(rebalances).where(recorded).values(summary=json.dumps(summary)))
+    noted = update(rebalances).where(_recorded(group_id, note.generation_id))
+    await connection.execute(noted.values(summary=json.dumps(summary)))
 
 
 async def _total_length(
