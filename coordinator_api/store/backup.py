@@ -34,7 +34,7 @@ from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header, Progress
 from coordinator_api.store.engine import at_one_moment, parse_url, sqlite_file
-from coordinator_api.store.errors import DamagedLog, StoreError, StoreInUse, reason
+from coordinator_api.store.errors import StoreError, StoreInUse, reason
 from coordinator_api.store.lease_store import renewing, rows_of
 from coordinator_api.store.opening import exclusive_engine, note_set_up
 from coordinator_api.store.recordings import read_only_engine
@@ -43,9 +43,10 @@ from coordinator_api.store.stored_logs import (
     NUMBERS_OF_A_LOG,
     StoredLog,
     StoredRecord,
-    checked_log,
     checksum,
+    damage_of_log,
     read_log,
+    rows_of_log,
 )
 
 _TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
@@ -170,7 +171,7 @@ async def _write_tables(connection: AsyncConnection, writer: BackupWriter) -> Ma
     damaged = {}
     for group_id in group_ids:
         log = await read_log(connection, group_id)
-        problem = _damage(log)
+        problem = damage_of_log(log)
         if problem is not None:
             damaged[group_id] = problem
         for record in log.records:
@@ -278,7 +279,7 @@ async def _restore_rows(
                 sequences.update((row["group_id"], row["sequence"]) for row in page)
             await connection.execute(insert(_TABLES[name]), page)
     for group_id, sequence in sequences.items():
-        damaged[group_id] = _damage(StoredLog(group_id, sequence, ()))
+        damaged[group_id] = damage_of_log(StoredLog(group_id, sequence, ()))
     return {group_id: problem for group_id, problem in damaged.items() if problem is not None}
 
 
@@ -287,11 +288,12 @@ async def _restore_log(
 ) -> str | None:
     """Returns the damage of the log, which is restored as it is then."""
     records = tuple(StoredRecord(row["sequence"], row["body"], row["checksum"]) for row in log)
-    problem = _damage(StoredLog(group_id, sequence, records))
+    problem = damage_of_log(StoredLog(group_id, sequence, records))
     written = log
     if problem is None and not keep_members:
         try:
-            written = _rows_of_log(group_id, sequence, log)
+            # its numbers go on, as after a compaction
+            written = rows_of_log(group_id, sequence, log_after_a_loss([row["body"] for row in log]))
         except LogDoesNotReplay as fault:
             problem = f"the log of group {group_id} does not replay: {fault}"
     for page in _pages(written):
@@ -300,24 +302,6 @@ async def _restore_log(
         moved = update(groups).where(groups.c.group_id == group_id)
         await connection.execute(moved.values(sequence=written[-1]["sequence"]))
     return problem
-
-
-def _rows_of_log(group_id: str, sequence: int, log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The log that the group gets after a loss. Its numbers go on, as after a compaction."""
-    bodies = log_after_a_loss([row["body"] for row in log])
-    last = sequence + len(bodies)
-    return [
-        _row_of(group_id, StoredRecord(number, body, checksum(group_id, number, body), number == last))
-        for number, body in enumerate(bodies, start=sequence + 1)
-    ]
-
-
-def _damage(log: StoredLog) -> str | None:
-    try:
-        checked_log(log)
-    except DamagedLog as damaged:
-        return str(damaged)
-    return None
 
 
 def _belongs_to(row: RowOfTable) -> tuple[str, str]:

@@ -33,10 +33,10 @@ from coordinator_api.store.stored_logs import (
     StoredLog,
     before_next_log,
     checked_log,
-    checksum,
     first_number,
     highest_recorded_generation,
     read_log,
+    rows_of_log,
 )
 from coordinator_api.store.token_store import TokenStore
 
@@ -353,18 +353,8 @@ class Repository:
             stored_bytes = added
         else:
             stored_bytes = await _change(connection, group, last, added, members)
-        rows = [
-            {
-                "group_id": group_id,
-                "sequence": sequence,
-                "body": record,
-                "checksum": checksum(group_id, sequence, record),
-                "ends_commit": sequence == last,
-            }
-            for sequence, record in enumerate(records, start=before + 1)
-        ]
-        if rows:
-            await connection.execute(insert(group_records), rows)
+        if records:
+            await connection.execute(insert(group_records), rows_of_log(group_id, before, records))
         if recording is not None and dropped is not None:
             await connection.execute(delete(rebalances).where(dropped))
             await connection.execute(insert(rebalances).values(group_id=group_id, **asdict(recording)))

@@ -105,12 +105,32 @@ def damage_of(group_id: str, record: StoredRecord) -> str | None:
     return None
 
 
+def damage_of_log(stored: StoredLog) -> str | None:
+    """What is wrong with the log of which group; None when it is as it was written."""
+    problem = stored.problem
+    return None if problem is None else f"the log of group {stored.group_id} is damaged: {problem}"
+
+
 def checked_log(stored: StoredLog) -> tuple[str, ...]:
     """All bodies, oldest first. Raises DamagedLog."""
-    problem = stored.problem
-    if problem is not None:
-        raise DamagedLog(f"the log of group {stored.group_id} is damaged: {problem}")
+    damage = damage_of_log(stored)
+    if damage is not None:
+        raise DamagedLog(damage)
     return tuple(record.body for record in stored.records if record.body is not None)
+
+
+def rows_of_log(group_id: str, after: int, records: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of `group_records` for records that one transaction writes after the number `after`."""
+    return [
+        {
+            "group_id": group_id,
+            "sequence": sequence,
+            "body": record,
+            "checksum": checksum(group_id, sequence, record),
+            "ends_commit": sequence == after + len(records),
+        }
+        for sequence, record in enumerate(records, start=after + 1)
+    ]
 
 
 # --- reading the rows
