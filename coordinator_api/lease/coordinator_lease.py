@@ -397,8 +397,8 @@ class CoordinatorLease:
             match action:
                 case EndCoordinator(coordinator_id, renewals):
                     async with self._store_turn:
-                        is_gone = await self._store.end(coordinator_id, renewals)
-                    if is_gone:
+                        was_ended = await self._store.end(coordinator_id, renewals)
+                    if was_ended:
                         self._logger.warning("coordinator_ended", coordinator=coordinator_id)
                 case Take():
                     me = self._holder.coordinator_id

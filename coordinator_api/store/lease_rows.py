@@ -83,7 +83,7 @@ class LeaseStore(Protocol):
         """
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
-        """Delete a row whose number is still `renewals`. Whether there is no such row now."""
+        """Delete a row whose number is still `renewals`. Whether it was there."""
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         """Make `by` the owner in epoch + 1, if owner and epoch are still these, `by` has a row, and the owner has none.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Exists, UpdateBase, delete, exists, insert, select, text, update
+from sqlalchemy import ColumnElement, Exists, Row, Select, UpdateBase, delete, exists, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -100,11 +100,8 @@ class SqlLeaseStore(LeaseStore):
         return LeaseView(found, owners)
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
-        is_it = coordinators.c.coordinator_id == coordinator_id
-        if await self._changed(delete(coordinators).where(is_it, coordinators.c.renewals == renewals)):
-            return True
-        async with self._connection() as connection:
-            return (await connection.execute(select(coordinators.c.renewals).where(is_it))).first() is None
+        as_seen = (coordinators.c.coordinator_id == coordinator_id) & (coordinators.c.renewals == renewals)
+        return await self._changed(delete(coordinators).where(as_seen))
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         seen = groups.alias()
@@ -138,24 +135,18 @@ class SqlLeaseStore(LeaseStore):
             raise kind_of(error)(problem) from error
 
 
-class Renewals(NamedTuple):
-    """Of one coordinator's row. `lease_ms`: its `lease.timeout.ms`."""
-
-    url: str
-    renewals: int
-    lease_ms: int
+Rows = Mapping[str, Row[Any]]
+"""Of `coordinators`, by their ids."""
 
 
-async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Mapping[str, Renewals]:
-    """By the coordinators' ids. Raises SQLAlchemyError."""
+async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Rows:
+    """Raises SQLAlchemyError."""
     table = coordinators.c
-    query = select(table.coordinator_id, table.url, table.renewals, table.lease_ms).where(which)
-    return {name: Renewals(*row) for name, *row in await connection.execute(query)}
+    query: Select[Any] = select(table.coordinator_id, table.url, table.renewals, table.lease_ms).where(which)
+    return {row.coordinator_id: row for row in await connection.execute(query)}
 
 
-async def renewing(
-    connection: AsyncConnection, which: ColumnElement[bool], before: Mapping[str, Renewals]
-) -> Renewals | None:
+async def renewing(connection: AsyncConnection, which: ColumnElement[bool], before: Rows) -> Row[Any] | None:
     """The first of these coordinators that enters, or renews its row, while the rows are observed; None without one.
 
     They are observed for the longest lease of the rows that were there `before`: without any, not at all. The
@@ -172,7 +163,7 @@ async def renewing(
     return None
 
 
-def _renewed(before: Mapping[str, Renewals], now: Mapping[str, Renewals]) -> Renewals | None:
+def _renewed(before: Rows, now: Rows) -> Row[Any] | None:
     return next((row for name, row in now.items() if before.get(name) != row), None)
 
 
@@ -200,7 +191,7 @@ class FileLeaseStore(LeaseStore):
         return LeaseView(self._rows, {group_id: GroupOwner(group_id, coordinator_id, 0) for group_id in ids})
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
-        return coordinator_id not in self._rows
+        return False
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         return epoch

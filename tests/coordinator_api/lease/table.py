@@ -26,9 +26,7 @@ class LeaseTable:
 
     def end(self, coordinator_id: str, renewals: int) -> bool:
         row = self.coordinators.get(coordinator_id)
-        if row is None:
-            return True
-        if row.renewals != renewals:
+        if row is None or row.renewals != renewals:
             return False
         del self.coordinators[coordinator_id]
         self.ended.append(coordinator_id)

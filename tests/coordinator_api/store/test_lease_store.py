@@ -179,7 +179,7 @@ async def test_should_end_a_coordinator_only_if_it_has_not_renewed_its_row(on_po
 
         assert not await here.owners.end("a", 0)
         assert await here.owners.end("a", 1)
-        assert await here.owners.end("a", 1), "it has no row now"
+        assert not await here.owners.end("a", 1), "it has no row now"
         assert await here.owners.poll("a") is None
 
 
