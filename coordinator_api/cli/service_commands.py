@@ -23,7 +23,7 @@ from coordinator_api.settings import REMOVED, Settings, flag, setting_rows
 from coordinator_api.settings_sources import load
 
 if TYPE_CHECKING:
-    from coordinator_api.store.backup import BackupDone, RestoreDone
+    from coordinator_api.store.backup import Done
     from coordinator_api.store.backup_file import Progress
 
 ConfigFile = Annotated[
@@ -115,9 +115,9 @@ def backup(
     from coordinator_api.store.backup import back_up
 
     with _progress_bar("backing up") as progress:
-        done = asyncio.run(back_up(settings, file, replace=force, progress=progress))
+        done, sha256 = asyncio.run(back_up(settings, file, replace=force, progress=progress))
     size = file.stat().st_size
-    document = {**_reported(file, done), "bytes": size, "sha256": done.sha256}
+    document = {**_reported(file, done), "bytes": size, "sha256": sha256}
     show(document, f"{file}: {_counted(done.header.counts)}, {size:,} bytes", format)
 
 
@@ -158,7 +158,7 @@ def _counted(counts: Mapping[str, int]) -> str:
     )
 
 
-def _reported(file: Path, done: BackupDone | RestoreDone) -> dict[str, object]:
+def _reported(file: Path, done: Done) -> dict[str, object]:
     """What both commands answer. Warns of groups that are damaged."""
     for group_id, problem in done.damaged.items():
         say(f"warning: {problem}. It is kept as it is, and a coordinator does not lead group {group_id}")

@@ -76,7 +76,7 @@ class Coordinator:
         """
         self.settings = settings
         self.repository = store.repository
-        self.tokens = store.tokens
+        self.tokens = store.repository.tokens
         self.metrics = environment.metrics
         self.connections = environment.connections
         self.quotas = environment.quotas

@@ -16,11 +16,10 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Column, LargeBinary, Select, Table, func, insert, select, text, true, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -74,18 +73,8 @@ _COUNT_BYTES = text(
 RowOfTable = tuple[str, dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class BackupDone:
-    """`damaged`: group id to what is wrong with its log. `sha256`: of the lines of the file."""
-
-    header: Header
-    sha256: str
-    damaged: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreDone:
-    """`damaged`: group id to what is wrong with its log, which is restored as it is."""
+class Done(NamedTuple):
+    """A backup or a restore. `damaged`: group id to what is wrong with its log, which is kept as it is."""
 
     header: Header
     damaged: Mapping[str, str]
@@ -94,8 +83,9 @@ class RestoreDone:
 # --- back up
 
 
-async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Progress) -> BackupDone:
-    """Write the database into `file`. `replace`: whether a file of this name may be replaced.
+async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Progress) -> tuple[Done, str]:
+    """Write the database into `file`, and return the SHA-256 of its lines. `replace`: whether a file of this name may
+    be replaced.
 
     Raises InputError, which says what is wrong with the database or the file.
     """
@@ -107,7 +97,7 @@ async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Pr
             header = await _header(connection, called)
             with BackupWriter(file, header, progress) as writer:
                 damaged = await _write_tables(connection, writer)
-                return BackupDone(header, writer.finish(), damaged)
+                return Done(header, damaged), writer.finish()
     except (SQLAlchemyError, OSError) as error:
         raise InputError(f"cannot be read: {reason(error)}", called) from None
     finally:
@@ -202,7 +192,7 @@ async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict
 # --- restore
 
 
-async def restore(settings: Settings, file: Path, *, keep_members: bool, progress: Progress) -> RestoreDone:
+async def restore(settings: Settings, file: Path, *, keep_members: bool, progress: Progress) -> Done:
     """Read `file` as a whole, and then restore it into the database, which has to be empty.
 
     `keep_members`: nothing happened after the backup. Otherwise each group begins without members, in a generation
@@ -227,7 +217,7 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
                 note_set_up(target)
         except (SQLAlchemyError, OSError) as error:
             raise StoreError(f"the database (setting database.url) cannot be written: {reason(error)}") from None
-    return RestoreDone(header, damaged)
+    return Done(header, damaged)
 
 
 def _verified(file: Path) -> Header:

@@ -43,7 +43,6 @@ from coordinator_api.store.lease_store import FileLeaseStore, SqlLeaseStore
 from coordinator_api.store.recordings import read_only_engine
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sqlite import Begin, bytes_by_header, log_damage, stat_of, write_ahead_log_of
-from coordinator_api.store.token_store import TokenStore
 
 PATIENCE_S = 60.0
 _POLL_S = 0.05
@@ -61,7 +60,6 @@ class OpenStore(NamedTuple):
     """
 
     repository: Repository
-    tokens: TokenStore
     lease_store: LeaseStore
     schema_before: str | None
     schema: str
@@ -76,13 +74,13 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
             repository = Repository(engine, settings.rebalances_retained_count)
             async with repository.watched():
                 lease_store = FileLeaseStore(repository.group_ids)
-                yield OpenStore(repository, repository.tokens, lease_store, before, after)
+                yield OpenStore(repository, lease_store, before, after)
             return
     engine, for_leases = create_service_engine(settings), create_lease_engine(settings)
     try:
         repository = Repository(engine, settings.rebalances_retained_count)
         sql_lease_store = SqlLeaseStore(for_leases, settings.lease_timeout_ms, repository.owned_by)
-        yield OpenStore(repository, repository.tokens, sql_lease_store, before, after)
+        yield OpenStore(repository, sql_lease_store, before, after)
     finally:
         await engine.dispose()
         await for_leases.dispose()

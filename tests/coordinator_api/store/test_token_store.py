@@ -19,7 +19,7 @@ def token(name: str, secret: bytes) -> StoredToken:
 async def test_should_refuse_a_name_that_another_process_has_just_stored(database: Settings) -> None:
     first = token("ops", b"one")
     async with open_store(database) as opened:
-        await opened.tokens.add(first)
+        await opened.repository.tokens.add(first)
         with pytest.raises(NameTaken, match="another coordinator has just created a token ops"):
-            await opened.tokens.add(token("ops", b"two"))
-        assert await opened.tokens.tokens() == [first]
+            await opened.repository.tokens.add(token("ops", b"two"))
+        assert await opened.repository.tokens.tokens() == [first]
