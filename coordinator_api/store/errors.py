@@ -123,7 +123,10 @@ _NOT_TEXT = "Could not decode to UTF-8"
 
 
 def kind_of(error: Exception) -> type[StoreError]:
-    """The class of StoreError that an error of the database, of its driver or of SQLAlchemy means."""
+    """The class of StoreError that an error of the database, of its driver or of SQLAlchemy means.
+
+    DamagedDatabase: the rows that were asked for cannot be read. Other rows of the database may be readable.
+    """
     if isinstance(error, ConnectionError | TimeoutError):
         return DatabaseOutOfReach
     if _NOT_TEXT in str(error):
@@ -136,11 +139,6 @@ def kind_of(error: Exception) -> type[StoreError]:
         return DatabaseOutOfReach
     code: int = getattr(cause, "sqlite_errorcode", 0)
     return _KIND_BY_SQLITE_CODE.get(code & 0xFF, StoreError)  # SQLite's primary result code is in the lowest byte
-
-
-def is_damage(error: Exception) -> bool:
-    """Whether the rows that were asked for cannot be read. Other rows of the database may be readable."""
-    return kind_of(error) is DamagedDatabase
 
 
 def reason(error: Exception) -> str:

@@ -27,7 +27,7 @@ from contextlib import (
     suppress,
 )
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from sqlalchemy import Connection, event
@@ -38,7 +38,7 @@ from coordinator_api.store.errors import (
     DatabaseCutShort,
     DatabaseReplaced,
     StoreBusy,
-    is_damage,
+    kind_of,
 )
 
 Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
@@ -294,7 +294,7 @@ class FileDamage:
             self._ask("PRAGMA schema_version", "immutable=1")
             answer = self._ask("PRAGMA quick_check(1)", "mode=ro")
         except sqlite3.DatabaseError as error:
-            if is_damage(error):
+            if kind_of(error) is DamagedDatabase:
                 return str(error)
             raise
         return None if answer == "ok" else " ".join(str(answer).split())
@@ -318,16 +318,6 @@ _BYTE_ORDERS = {0x377F0682: "<", 0x377F0683: ">"}
 """The order of the bytes in the words over which checksums are made, by the magic number of the log."""
 
 _WORD = 0xFFFFFFFF
-
-
-class _Frame(NamedTuple):
-    """`fits`: SQLite takes the frame. `continues`: its checksum continues the one that stands in the frame before it,
-    whether SQLite takes that frame or not.
-    """
-
-    is_commit: bool
-    fits: bool
-    continues: bool
 
 
 def log_damage(log: Path) -> str | None:
@@ -357,18 +347,21 @@ def log_damage(log: Path) -> str | None:
         if order is None or not 512 <= page_size <= _LARGEST_PAGE or _continued([0, 0], header[:24], order) != sums:
             return "its header is damaged"
         broken_at, after_commit = 0, False
-        for number, frame in enumerate(_frames(opened, page_size, salts, sums, order), start=1):
-            if broken_at and after_commit and frame.continues:
+        for number, (continues, is_commit) in enumerate(_frames(opened, page_size, salts, sums, order), start=1):
+            if broken_at and after_commit and continues:
                 return f"frame {broken_at} of it is damaged, and commits come after that"
-            if not broken_at and not frame.fits:
+            if not broken_at and not continues:
                 broken_at = number
-            after_commit = frame.is_commit
+            after_commit = is_commit
     return None
 
 
-def _frames(opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str) -> Iterator[_Frame]:
-    """Each complete frame of the file. Those of an earlier use of the file have other salts, and fit nothing."""
-    fits = True
+def _frames(
+    opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str
+) -> Iterator[tuple[bool, bool]]:
+    """Of each complete frame of the file: whether its checksum continues the one that stands in the frame before it,
+    and whether it ends a commit. Frames of an earlier use of the file have other salts, and continue nothing.
+    """
     while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
         page = opened.read(page_size)
         if len(page) < page_size:
@@ -376,8 +369,7 @@ def _frames(opened: BinaryIO, page_size: int, salts: list[int], sums: list[int],
         _, pages_after_commit, *salts_and_sums = _FRAME_HEADER.unpack(header)
         is_of_log = salts_and_sums[:2] == salts
         continues = is_of_log and _continued(_continued(sums, header[:8], order), page, order) == salts_and_sums[2:]
-        fits = fits and continues
-        yield _Frame(pages_after_commit != 0, fits, continues)
+        yield continues, pages_after_commit != 0
         sums = salts_and_sums[2:]
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import ColumnElement, LargeBinary, Row, Select, cast, func, sele
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from coordinator_api.store.errors import DamagedDatabase, DamagedLog, is_damage, reason
+from coordinator_api.store.errors import DamagedDatabase, DamagedLog, kind_of, reason
 from coordinator_api.store.schema import group_records, groups, rebalances
 
 NUMBERS_OF_A_LOG = 2**32
@@ -216,7 +216,7 @@ async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row
         async with connection.begin_nested():
             rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
     except SQLAlchemyError as error:
-        if is_damage(error):
+        if kind_of(error) is DamagedDatabase:
             raise DamagedDatabase(reason(error)) from error
         raise
     return rows
