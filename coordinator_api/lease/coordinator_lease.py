@@ -267,7 +267,9 @@ class CoordinatorLease:
                     await self._enter()
                 await self._poll()
             except StoreError as error:
-                self._log_failure(error)
+                if not self._polls_fail:  # the first of consecutive failures
+                    self._logger.warning("lease_not_renewed", error=str(error))
+                self._polls_fail = True
             finally:
                 self._poll_due_ms = self._holder.next_poll_ms(self._now_ms())
         elif self._to_do:
@@ -323,12 +325,6 @@ class CoordinatorLease:
     def _request_poll(self) -> None:
         self._poll_is_requested = True
         self._woken.set()
-
-    def _log_failure(self, error: StoreError) -> None:
-        """The first of consecutive failures."""
-        if not self._polls_fail:
-            self._polls_fail = True
-            self._logger.warning("lease_not_renewed", error=str(error))
 
     def _watch_expiry(self, sent_ms: float) -> None:
         """Note whether the lease is valid now, and again when it expires, also while a poll waits for the database.

@@ -71,11 +71,9 @@ class Expiry:
 
     def polled(self, sent_ms: float, now_ms: float) -> bool:
         """A renewal succeeded, and its answer arrived now. Whether it gives back a lease that had expired meanwhile."""
-        if self._until_ms is None:
-            self._until_ms = sent_ms + self._valid_ms
-        else:
-            self._has_lapsed = self._has_lapsed or now_ms >= self._until_ms
-            self._until_ms = max(self._until_ms, sent_ms + self._valid_ms)
+        if self._until_ms is not None and now_ms >= self._until_ms:
+            self._has_lapsed = True
+        self._until_ms = max(self._until_ms or 0.0, sent_ms + self._valid_ms)
         if not self._has_lapsed or now_ms >= self._until_ms:
             return False  # an answer that came too late gives nothing back
         self._has_lapsed = False
