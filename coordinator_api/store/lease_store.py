@@ -7,7 +7,7 @@ for writes of groups. A statement that is not answered in time is an error, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -174,21 +174,21 @@ def _has_row(coordinator_id: str | ColumnElement[str | None]) -> Exists:
 
 class FileLeaseStore(LeaseStore):
     """Of an SQLite file, which only the holder of its lock uses (`opening.file_lease`): it owns every group, in the
-    epoch 0 in which all groups of a file are stored. `group_ids`: of all groups in the file.
+    epoch 0 in which all groups of a file are stored. `groups`: all groups in the file, by id.
     """
 
     times = NEVER_EXPIRES
 
-    def __init__(self, group_ids: Callable[[], Awaitable[list[str]]]) -> None:
-        self._group_ids = group_ids
+    def __init__(self, groups: Callable[[], Awaitable[Iterable[str]]]) -> None:
+        self._groups = groups
         self._rows: dict[str, CoordinatorRow] = {}
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         self._rows = {coordinator_id: CoordinatorRow(coordinator_id, url, 0, release)}
 
     async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
-        ids = await self._group_ids()
-        return LeaseView(self._rows, {group_id: GroupOwner(group_id, coordinator_id, 0) for group_id in ids})
+        found = await self._groups()
+        return LeaseView(self._rows, {group_id: GroupOwner(group_id, coordinator_id, 0) for group_id in found})
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
         return False

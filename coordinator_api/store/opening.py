@@ -73,7 +73,7 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
         if engine.dialect.name == "sqlite":
             repository = Repository(engine, settings.rebalances_retained_count)
             async with repository.watched():
-                lease_store = FileLeaseStore(repository.group_ids)
+                lease_store = FileLeaseStore(repository.stored_bytes)
                 yield OpenStore(repository, lease_store, before, after)
             return
     engine, for_leases = create_service_engine(settings), create_lease_engine(settings)

@@ -183,16 +183,11 @@ class Repository:
 
     # --- reads
 
-    async def group_ids(self) -> list[str]:
-        """Of all groups, sorted."""
-        async with self._reading() as connection:
-            return list((await connection.execute(select(groups.c.group_id).order_by(groups.c.group_id))).scalars())
-
     async def stored_bytes(self) -> Mapping[str, int]:
-        """By group, also of those whose log cannot be read: how much its log and its recorded rebalances take."""
+        """All groups, by id, also those whose log cannot be read: how much log and recorded rebalances take."""
         async with self._reading() as connection:
-            rows = await connection.execute(select(groups.c.group_id, groups.c.stored_bytes))
-            return {row.group_id: row.stored_bytes for row in rows}
+            query = select(groups.c.group_id, groups.c.stored_bytes).order_by(groups.c.group_id)
+            return {row.group_id: row.stored_bytes for row in await connection.execute(query)}
 
     async def load_group(self, group_id: str) -> GroupLog:
         """One group; sequence 0 and no records when there is none, and the epoch that it gets when it is made.

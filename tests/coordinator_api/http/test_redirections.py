@@ -31,7 +31,7 @@ class OneOfSeveral(CoordinatorLease):
 
     def __init__(self, service: Tenants) -> None:
         coordinator = service.coordinator
-        store = FileLeaseStore(coordinator.repository.group_ids)
+        store = FileLeaseStore(coordinator.repository.stored_bytes)
         super().__init__(store, "http://here", "1", coordinator, coordinator.metrics)
         self.is_shared = True
         self.whereabouts: dict[str, Elsewhere | None] = {}

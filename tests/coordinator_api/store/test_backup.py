@@ -485,7 +485,7 @@ async def test_should_restore_where_the_database_was_lost_and_its_newest_writes_
 
     assert file.stat().st_mode & 0o777 == 0o600
     async with open_store(source) as opened:
-        assert await opened.repository.group_ids() == ["one", "two"]
+        assert list(await opened.repository.stored_bytes()) == ["one", "two"]
 
 
 async def test_should_never_take_a_restored_database_for_a_new_one(source: Settings, tmp_path: Path) -> None:

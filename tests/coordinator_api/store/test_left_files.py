@@ -86,7 +86,7 @@ async def test_should_take_an_empty_file_that_was_never_used(tmp_path: Path) -> 
     await store_a_group(tmp_path)
 
     async with open_store(settings_for(tmp_path)) as opened:
-        assert await opened.repository.group_ids() == ["g"]
+        assert list(await opened.repository.stored_bytes()) == ["g"]
 
 
 def text(file: Path) -> None:

@@ -24,7 +24,7 @@ async def repository(database: Settings) -> AsyncIterator[Repository]:
 
 
 async def loaded(repository: Repository) -> list[GroupLog]:
-    return [await repository.load_group(group_id) for group_id in await repository.group_ids()]
+    return [await repository.load_group(group_id) for group_id in await repository.stored_bytes()]
 
 
 def recording(generation_id: int) -> Recording:
