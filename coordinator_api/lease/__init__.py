@@ -17,8 +17,8 @@ What `CoordinatorLease` does again and again:
         EndCoordinator   store.end
         Take         store.take; if it succeeds: holder.own, load the group, handle `Recovered`
         HandOver     close the group, store.hand_over; if it succeeds: holder.given
-        Enter        the row was deleted; all groups are lost: from the beginning, under another id
       An action that fails, or whose answer is lost, needs nothing: the next view shows its result.
+    after a poll that finds no row of its own, holder.coordinator_id is None: from the beginning, under another id
     each answer, at the moment in which it is computed:  whereabouts(group) is Here, and may_answer(now)
     no event of a group and no timer of it is handled while may_answer(now) is False: a member whose heartbeat
       could not be answered is not late

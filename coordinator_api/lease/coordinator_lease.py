@@ -32,7 +32,6 @@ from coordinator_api.lease.decisions import (
     Action,
     Elsewhere,
     EndCoordinator,
-    Enter,
     HandOver,
     Here,
     Lose,
@@ -317,6 +316,8 @@ class CoordinatorLease:
         if view is not None:
             self._view_sent_ms = sent_ms
         self._watch_expiry(sent_ms)
+        if self._holder.coordinator_id is None:  # all actions are `Lose`
+            self._logger.warning("coordinator_removed", groups=len(actions))
         self._take_in(actions)
         if not self._is_leaving:
             self._owned_groups.open_rest()
@@ -364,8 +365,6 @@ class CoordinatorLease:
                     self._logger.warning("group_lost", group=group_id)
                 case ReadAgain():
                     self._groups.read_again()
-                case Enter():
-                    self._logger.warning("coordinator_removed", groups=len(actions) - 1)  # the others are `Lose`
                 case HandOver():  # begun at once: the group counts as closed from now on
                     self._owned_groups.hand_over(action)
                 case _:
@@ -377,10 +376,9 @@ class CoordinatorLease:
 
     async def _wait_for_change(self, ends_s: float) -> bool:
         """Whether something has changed by then."""
-        changed = self._changed
         try:
             async with asyncio.timeout_at(ends_s):
-                await changed.wait()
+                await self._changed.wait()
         except TimeoutError:
             return False
         return True

@@ -58,12 +58,7 @@ class ReadAgain:
     """The lease had expired for a while: read every own group again before its next event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Enter:
-    """The own row is gone, and with it all groups: enter under another id."""
-
-
-Action = EndCoordinator | Take | HandOver | Lose | ReadAgain | Enter
+Action = EndCoordinator | Take | HandOver | Lose | ReadAgain
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from coordinator_api.lease.decisions import (
     Action,
     Elsewhere,
     EndCoordinator,
-    Enter,
     Free,
     HandOver,
     Here,
@@ -175,10 +174,10 @@ class LeaseHolder:
     def polled(
         self, sent_ms: float, now_ms: float, view: LeaseView | None, movable: Collection[str] = ()
     ) -> list[Action]:
-        """A poll succeeded that was sent then, and its answer has arrived now. None: the row is gone.
+        """A poll succeeded that was sent then, and its answer has arrived now.
 
-        `movable`: own groups at rest, of which at most one is handed over for balance. Returns the actions in the order
-        in which to carry them out.
+        `view`: None when the row is gone, and all groups with it; then enter under another id. `movable`: own groups at
+        rest, of which at most one is handed over for balance. Returns the actions in the order to carry them out.
         """
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
@@ -297,10 +296,10 @@ class LeaseHolder:
         return now_ms if self.renews else max(now_ms, sent_ms + self._times.renewal_ms / RETRIES_A_POLL)
 
     def _removed(self, now_ms: float) -> list[Action]:
-        lost = [Lose(group_id) for group_id in self._owned]
+        lost: list[Action] = [Lose(group_id) for group_id in self._owned]
         self.coordinator_id = None
         self._begin_anew(now_ms)
-        return [*lost, Enter()]
+        return lost
 
     def _learn(self, view: LeaseView, expired: Collection[EndCoordinator]) -> None:
         """What this coordinator did since its last poll overrides the view."""

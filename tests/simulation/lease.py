@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from coordinator_api.lease.decisions import (
     Action,
     EndCoordinator,
-    Enter,
     HandOver,
     Here,
     Lose,
@@ -140,9 +139,15 @@ class SharedLease:
         def polled(view: LeaseView | None) -> None:
             groups = self._coordinator.groups
             movable = [group_id for group_id, group in groups.items() if group.is_at_rest]
-            self._carry_out(deque(holder.polled(sent_ms, self._clock_ms(), view, movable)), self._wait)
+            actions = holder.polled(sent_ms, self._clock_ms(), view, movable)
+            self._carry_out(deque(actions), self._enter_again if holder.coordinator_id is None else self._wait)
 
         self._ask(lambda table: table.poll(me, takes=renews, renews=renews), polled, poll_failed)
+
+    def _enter_again(self) -> None:
+        for group_id in list(self._coordinator.groups):  # one that was just declared
+            self._coordinator.close(group_id)
+        self._enter()
 
     def _take_leave(self, left: Callable[[], None]) -> None:
         """Others hear of it before what they are given looks like too much."""
@@ -192,11 +197,6 @@ class SharedLease:
                 case ReadAgain():
                     for group in list(coordinator.groups.values()):
                         group.reload_before_next_event()
-                case Enter():
-                    for group_id in list(coordinator.groups):  # one that was just declared
-                        coordinator.close(group_id)
-                    self._enter()
-                    return
                 case EndCoordinator(coordinator_id, renewals):
                     self._end(coordinator_id, renewals, go_on)
                     return

@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from coordinator_api.lease.decisions import Action, EndCoordinator, Enter, HandOver, Here, Lose, ReadAgain, Take
+from coordinator_api.lease.decisions import Action, EndCoordinator, HandOver, Here, Lose, ReadAgain, Take
 from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.store.lease_rows import LeaseView, lease_times
 from tests.coordinator_api.lease.table import LeaseTable
@@ -214,6 +214,7 @@ class Modelled:
             assert view is None or isinstance(view, LeaseView)
             for action in holder.polled(sent_ms, self.clock_ms, view, movable):
                 yield from self._carry_out(action, me)
+            assert holder.coordinator_id is not None or not self.open
         me, back_after_ms = holder.coordinator_id, self._stops_for_ms
         assert me is not None
         for move in holder.leaving():
@@ -231,8 +232,6 @@ class Modelled:
                     self.open.pop(group_id, None)
                 case ReadAgain():
                     self.read_again += 1
-                case Enter():
-                    assert not self.open
                 case EndCoordinator(coordinator_id, renewals):
                     yield partial(table.end, coordinator_id, renewals)
                 case Take(group_id, owner, epoch):

@@ -8,7 +8,6 @@ from coordinator_api.lease.decisions import (
     Action,
     Elsewhere,
     EndCoordinator,
-    Enter,
     Free,
     HandOver,
     Here,
@@ -124,7 +123,7 @@ def test_should_end_who_is_over_and_take_what_it_had() -> None:
 
 def test_should_enter_anew_when_its_row_is_gone() -> None:
     holder = owner_of("x", "y")
-    assert holder.polled(250, 260, None) == [Lose("x"), Lose("y"), Enter()]
+    assert holder.polled(250, 260, None) == [Lose("x"), Lose("y")]
     assert holder.coordinator_id is None
     assert not holder.may_answer(261)
     assert holder.whereabouts("x") == NoSuchGroup()
