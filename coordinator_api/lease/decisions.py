@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
 
 from coordinator_api.store.lease_rows import GroupOwner, LeaseView
 
@@ -146,11 +145,10 @@ def _loads(view: LeaseView) -> dict[str, int]:
 
 def _spread(groups: Iterable[GroupOwner], loads: Mapping[str, int]) -> list[tuple[GroupOwner, str]]:
     """Each group with the coordinator that gets it."""
-    least = [(load, each) for each, load in loads.items()]
-    heapify(least)
+    loads = dict(loads)
     spread = []
     for group in sorted(groups, key=lambda group: (-weight(group), group.group_id)):
-        load, to = least[0]
+        to = min(loads, key=lambda each: (loads[each], each))
         spread.append((group, to))
-        heapreplace(least, (load + weight(group), to))
+        loads[to] += weight(group)
     return spread
