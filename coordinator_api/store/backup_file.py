@@ -75,10 +75,9 @@ class BackupWriter:
 
     def add(self, table: str, row: Row) -> None:
         """Bytes among the values are written as base64."""
-        values = {name: _as_text(value) if isinstance(value, bytes) else value for name, value in row.items()}
         self._counts[table] += 1
         with _writing(self._file):
-            self._write({"table": table, **values})
+            self._write({"table": table, **row})
         self._progress(self._counts.total(), sum(self._header.counts.values()))
 
     def finish(self) -> str:
@@ -109,7 +108,7 @@ class BackupWriter:
         return digest
 
     def _write(self, document: Row) -> None:
-        line = json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
+        line = json.dumps(document, separators=(",", ":"), default=_as_text).encode("ascii") + b"\n"
         self._sha.update(line)
         self._packed.write(line)
 
