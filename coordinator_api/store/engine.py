@@ -250,9 +250,7 @@ class HostsInTurn:
     async def __call__(self, **given: Any) -> Any:
         """Raises ConnectionError, which says what each host did, or what the driver raises for a single one."""
         hosts, ports = given.get("host"), given.get("port")
-        # a caller that prefers a standby has to ask all hosts, which the driver does
-        prefers_standby = given.get("target_session_attrs") == "prefer-standby"
-        if not isinstance(hosts, list) or not isinstance(ports, list) or prefers_standby:
+        if not isinstance(hosts, list) or not isinstance(ports, list):
             return await self._connect(**given)
         if given.get("timeout") is not None:
             given["timeout"] = given["timeout"] / len(hosts)
