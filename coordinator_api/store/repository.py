@@ -143,7 +143,7 @@ class Repository:
         self._engine_for_reading = at_one_moment(engine)
         self._begin = begin_writing(engine)
         if engine.dialect.name == "sqlite":
-            self._begin = WriteTurns().around(self._begin)
+            self._begin = WriteTurns(self._begin).begin
         self._retained_rebalances = retained_rebalances
         self._coordinator_id: str | None = None
         file = sqlite_file(engine.url)

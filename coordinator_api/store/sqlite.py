@@ -23,7 +23,6 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
     closing,
-    contextmanager,
     suppress,
 )
 from pathlib import Path
@@ -72,34 +71,37 @@ def set_up(engine: AsyncEngine, *pragmas: str) -> None:
 
 
 class WriteTurns:
-    """Lets one write of this process after the other begin, in the order in which they ask.
+    """Lets one write of this process after the other begin, in the order in which they ask. `begin`: what each begins.
 
     Writers that all wait for SQLite's own lock would poll it, and wait longer. While one write waits for `patience_s`
     because another program has locked the database, the others are refused with StoreBusy, so that a locked database
     holds up one call only.
     """
 
-    def __init__(self, patience_s: float = 0.5) -> None:
+    def __init__(self, begin: Begin, patience_s: float = 0.5) -> None:
+        self._begin = begin
         self._patience_s = patience_s
         self._turn = asyncio.Lock()
         self._waiting: set[asyncio.Timeout] = set()
         self._is_locked = False
 
-    def around(self, begin: Begin) -> Begin:
-        """Begins the transactions that `begin` does, each in its turn."""
-
-        @asynccontextmanager
-        async def begin_in_turn() -> AsyncIterator[AsyncConnection]:
-            async with self.turn(), AsyncExitStack() as transaction:
-                with self.waiting_for_lock():
-                    connection = await transaction.enter_async_context(begin())
-                yield connection
-
-        return begin_in_turn
-
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def begin(self) -> AsyncIterator[AsyncConnection]:
         """Raises StoreBusy while another write waits for the lock of another program for long."""
+        await self._wait_for_turn()
+        try:
+            async with AsyncExitStack() as transaction:
+                timer = asyncio.get_running_loop().call_later(self._patience_s, self._refuse_others)
+                try:
+                    connection = await transaction.enter_async_context(self._begin())
+                finally:
+                    timer.cancel()
+                    self._is_locked = False
+                yield connection
+        finally:
+            self._turn.release()
+
+    async def _wait_for_turn(self) -> None:
         if self._is_locked:
             raise _busy()
         waiting = asyncio.timeout(None)
@@ -111,20 +113,6 @@ class WriteTurns:
             raise _busy() from None
         finally:
             self._waiting.discard(waiting)
-        try:
-            yield
-        finally:
-            self._turn.release()
-
-    @contextmanager
-    def waiting_for_lock(self) -> Iterator[None]:
-        """The block, within a turn, waits for the database's write lock."""
-        timer = asyncio.get_running_loop().call_later(self._patience_s, self._refuse_others)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            self._is_locked = False
 
     def _refuse_others(self) -> None:
         self._is_locked = True
@@ -277,11 +265,10 @@ class FileDamage:
         began_s = time.monotonic()
         try:
             self._problem = await asyncio.to_thread(self._found)
-        except sqlite3.DatabaseError:  # the file cannot be opened, which reads and writes report by themselves
-            self._checked = (0, 0, 0)
-        else:
             if self._was_damaged is None:
                 self._was_damaged = self._problem is not None
+        except sqlite3.DatabaseError:  # the file cannot be opened, which reads and writes report by themselves
+            self._checked = (0, 0, 0)
         finally:
             self._checking = None
         now_s = time.monotonic()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from coordinator_api.store.errors import StoreBusy
 from coordinator_api.store.sqlite import WriteTurns
@@ -13,11 +17,17 @@ AT_ONCE_S = 0.0
 NEVER_S = 3_600.0
 
 
+@asynccontextmanager
+async def at_once() -> AsyncIterator[AsyncConnection]:
+    """A transaction that nobody has to wait for. No test here uses its connection."""
+    yield cast("AsyncConnection", None)
+
+
 async def test_should_give_turns_in_the_order_in_which_they_are_asked_for() -> None:
-    turns, done = WriteTurns(NEVER_S), list[int]()
+    turns, done = WriteTurns(at_once, NEVER_S), list[int]()
 
     async def write(number: int) -> None:
-        async with turns.turn():
+        async with turns.begin():
             done.append(number)
             await asyncio.sleep(0)
             assert done[-1] == number, "nobody wrote meanwhile"
@@ -28,13 +38,13 @@ async def test_should_give_turns_in_the_order_in_which_they_are_asked_for() -> N
 
 
 async def test_should_pass_the_turn_of_a_caller_who_went_away() -> None:
-    turns = WriteTurns(NEVER_S)
+    turns = WriteTurns(at_once, NEVER_S)
 
     async def write() -> str:
-        async with turns.turn():
+        async with turns.begin():
             return "written"
 
-    async with turns.turn():
+    async with turns.begin():
         first, second, third = (asyncio.ensure_future(write()) for _ in range(3))
         await asyncio.sleep(0)
         first.cancel()  # while it waits
@@ -47,20 +57,22 @@ async def test_should_pass_the_turn_of_a_caller_who_went_away() -> None:
 
 
 async def test_should_refuse_the_others_while_one_waits_for_a_lock_and_take_them_afterwards() -> None:
-    turns, locked, refused = WriteTurns(AT_ONCE_S), asyncio.Event(), asyncio.Event()
+    locked, refused = asyncio.Event(), asyncio.Event()
 
-    async def wait_for_lock() -> str:
-        async with turns.turn():
-            with turns.waiting_for_lock():
-                locked.set()
-                await refused.wait()
-            return "written"
+    @asynccontextmanager
+    async def begin() -> AsyncIterator[AsyncConnection]:
+        locked.set()
+        await refused.wait()
+        async with at_once() as connection:
+            yield connection
+
+    turns = WriteTurns(begin, AT_ONCE_S)
 
     async def write() -> str:
-        async with turns.turn():
+        async with turns.begin():
             return "written"
 
-    waits_for_lock = asyncio.ensure_future(wait_for_lock())
+    waits_for_lock = asyncio.ensure_future(write())
     await locked.wait()
     waited_for_turn = await asyncio.gather(write(), write(), return_exceptions=True)
     with pytest.raises(StoreBusy, match="locked by another program, and one write is waiting for it already"):
