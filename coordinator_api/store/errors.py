@@ -141,6 +141,11 @@ def kind_of(error: Exception) -> type[StoreError]:
     return _KIND_BY_SQLITE_CODE.get(code & 0xFF, StoreError)  # SQLite's primary result code is in the lowest byte
 
 
+def unusable(problem: str, error: Exception) -> StoreError:
+    """What is raised when the database cannot be used, because of `error`. `problem`: follows the database's name."""
+    return kind_of(error)(f"the database (setting database.url) {problem}: {reason(error)}")
+
+
 def reason(error: Exception) -> str:
     """The database's own message in one line, without SQLAlchemy's text around it."""
     message = str(getattr(error, "orig", None) or error)

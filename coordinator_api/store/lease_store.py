@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.store.engine import connection_of
-from coordinator_api.store.errors import UnusableDatabase, kind_of, reason
+from coordinator_api.store.errors import UnusableDatabase, unusable
 from coordinator_api.store.lease_rows import (
     NEVER_EXPIRES,
     CoordinatorRow,
@@ -131,8 +131,7 @@ class SqlLeaseStore(LeaseStore):
             async with connection_of(self._engine) as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            problem = f"the database (setting database.url) cannot say who owns a group: {reason(error)}"
-            raise kind_of(error)(problem) from error
+            raise unusable("cannot say who owns a group", error) from error
 
 
 Rows = Mapping[str, Row[Any]]

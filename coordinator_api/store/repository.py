@@ -26,7 +26,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.store.engine import at_one_moment, begin_writing, connection_of, sqlite_file
-from coordinator_api.store.errors import ConcurrentWriter, DamagedDatabase, NotOwner, StoreError, kind_of, reason
+from coordinator_api.store.errors import ConcurrentWriter, DamagedDatabase, NotOwner, StoreError, reason, unusable
 from coordinator_api.store.schema import group_records, groups, metadata, rebalances, store_checks
 from coordinator_api.store.sqlite import FileDamage, OpenFile, WriteTurns
 from coordinator_api.store.stored_logs import (
@@ -376,8 +376,7 @@ class Repository:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
             self._check_file()  # SQLite calls it damage, too, when the file is another one or a shorter one
-            problem = f"the database (setting database.url) cannot be read: {reason(error)}"
-            raise kind_of(error)(problem) from error
+            raise unusable("cannot be read", error) from error
         self._check_file()
 
     @asynccontextmanager
@@ -392,8 +391,7 @@ class Repository:
             if isinstance(error, IntegrityError) and group_id is not None:
                 raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error
             self._check_file()
-            problem = f"the database (setting database.url) cannot be written: {reason(error)}"
-            raise kind_of(error)(problem) from error
+            raise unusable("cannot be written", error) from error
         self._check_file()
 
     def _check_file(self) -> None:
@@ -402,7 +400,7 @@ class Repository:
         try:
             self._file.check()
         except OSError as error:
-            raise StoreError(f"the database (setting database.url) is out of reach: {reason(error)}") from error
+            raise unusable("is out of reach", error) from error
 
 
 async def _change(
