@@ -6,7 +6,7 @@
 The caller's right is checked before the body is read, so a stranger cannot fill the memory. A body is read whole before
 its route runs, so that a route never sees half of one: each call has a limit for its size, all bodies together have one
 for their memory, and a body has to arrive in time. A call about a group of another coordinator is redirected. An error
-that no handler knows becomes a problem with status 500.
+of any room becomes a problem, an unexpected one with status 500.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, Gate, call_o
 from coordinator_api.http.connections import CallerGone, OpenConnections
 from coordinator_api.http.dependencies import BODY
 from coordinator_api.http.other_coordinators import not_here
-from coordinator_api.http.problems import Problem, answer_to, stopping, unexpected
+from coordinator_api.http.problems import Problem, answer_to, problem_of, stopping
 from coordinator_api.http.proxies import Proxies
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
@@ -192,26 +192,21 @@ class RequestGuard:
             await send_on(message)
 
         try:
-            try:
-                if hides_request:
-                    raise _upgrade_refused()
-                asked = need(call, scope["path"])
-                principal = state[PRINCIPAL] = self._gate.caller(scope["path"], headers)
-                if audited is not None:
-                    audited.made_by(principal)
-                why_not = principal.refusal(asked)
-                if why_not is not None:
-                    raise forbidden(asked, why_not)
-                state[BODY] = await self._bodies.arrive(body, call, scope, receive)
-                coordinator: Coordinator = scope["app"].state.coordinator
-                if coordinator.lease.is_shared and call is not None:
-                    elsewhere = await not_here(scope, coordinator, call.parameters.get("group"))
-                    if elsewhere is not None:
-                        raise elsewhere
-            except Problem as refusal:
-                # uvicorn discards the rest of the body; to close the connection would take the answer from the caller
-                await answer_to(scope, refusal)(scope, receive, send_and_note)
-                return
+            if hides_request:
+                raise _upgrade_refused()
+            asked = need(call, scope["path"])
+            principal = state[PRINCIPAL] = self._gate.caller(scope["path"], headers)
+            if audited is not None:
+                audited.made_by(principal)
+            why_not = principal.refusal(asked)
+            if why_not is not None:
+                raise forbidden(asked, why_not)
+            state[BODY] = await self._bodies.arrive(body, call, scope, receive)
+            coordinator: Coordinator = scope["app"].state.coordinator
+            if coordinator.lease.is_shared and call is not None:
+                elsewhere = await not_here(scope, coordinator, call.parameters.get("group"))
+                if elsewhere is not None:
+                    raise elsewhere
             await self._app(scope, receive, send_and_note)
         except CallerGone:
             # nobody reads it, but uvicorn reports a request without an answer as an error
@@ -223,9 +218,10 @@ class RequestGuard:
                 raise
             await answer_to(scope, stopping())(scope, receive, send_and_note)
         except Exception as error:
-            problem = unexpected(error, f"{scope['method']} {scope['path']}")
+            problem = problem_of(error, scope)
             if status:
                 raise  # the answer had begun: all that is left is to cut the connection
+            # uvicorn discards the rest of a body; to close the connection would take the answer from the caller
             await answer_to(scope, problem)(scope, receive, send_and_note)
         finally:
             body.release()

@@ -30,14 +30,12 @@ from starlette.types import Scope
 from assignor.access.tls import client_context
 from assignor.errors import InputError
 from assignor.legal_names import is_legal_name
-from coordinator_api.errors import CoordinatorFault
 from coordinator_api.http.call_rights import call_of, principal_of, with_session
 from coordinator_api.http.models.groups import GroupLine, GroupList
-from coordinator_api.http.problems import MOVED, Problem, answer_to, from_fault, from_store_error
+from coordinator_api.http.problems import MOVED, Problem, answer_to
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.store.errors import StoreError
 
 ASKED_BY = "Assignor-Asked-By"
 COORDINATOR = "coordinator"
@@ -181,15 +179,13 @@ def group_of(scope: Scope) -> str | None:
 
 
 async def not_here(scope: Scope, coordinator: Coordinator, group_id: str | None) -> Problem | None:
-    """Where the call about this group is answered, or why nowhere for now; None when it is to be answered here."""
+    """Where the call about this group is answered; None when it is to be answered here.
+
+    Raises CoordinatorFault and StoreError when it is answered nowhere for now.
+    """
     if group_id is None or coordinator.is_open(group_id) or not is_legal_name(group_id):
         return None
-    try:
-        found = await coordinator.lease.located(group_id)
-    except CoordinatorFault as fault:
-        return from_fault(fault)
-    except StoreError as error:
-        return from_store_error(error, scope["path"])
+    found = await coordinator.lease.located(group_id)
     return _moved(scope, group_id, found.url) if isinstance(found, Elsewhere) else None
 
 

@@ -133,21 +133,6 @@ def stopping() -> Problem:
     return Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers=_TRY_AGAIN_SOON)
 
 
-def from_fault(fault: CoordinatorFault) -> Problem:
-    """The coordinator's own error: its Kafka name is the code, its message the detail."""
-    extensions: dict[str, object] = {}
-    if isinstance(fault, UnreadableBytes):
-        extensions["offset"] = fault.offset
-    if fault.where is not None:
-        extensions["where"] = fault.where
-    headers: Mapping[str, str] = {}
-    if isinstance(fault, TooManyRequests):
-        headers = {"Retry-After": str(fault.retry_after_s)}
-    elif isinstance(fault, GroupIsLoading):
-        headers = _TRY_AGAIN_SOON
-    return Problem(fault.kafka_name, str(fault), headers=headers, extensions=extensions)
-
-
 @contextmanager
 def refusing_input() -> Iterator[None]:
     """Raises Problem for the InputError of its block, which reads what a caller sent or a recording: 422, also for a
@@ -162,44 +147,48 @@ def refusing_input() -> Iterator[None]:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of a route, of the rooms below and of FastAPI with a problem document.
-
-    `middleware.py` answers the unexpected ones.
-    """
-    app.add_exception_handler(Problem, _on_problem)
-    app.add_exception_handler(CoordinatorFault, _on_fault)
-    app.add_exception_handler(StoreError, _on_store_error)
-    app.add_exception_handler(RequestValidationError, _on_invalid_request)
-    app.add_exception_handler(HTTPException, _on_http_exception)
+    """Have FastAPI's own errors answered as all others. `middleware.py` answers what nobody handles here."""
+    app.add_exception_handler(RequestValidationError, _on_error)
+    app.add_exception_handler(HTTPException, _on_error)
 
 
-async def _on_problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return answer_to(request.scope, error)
+async def _on_error(request: Request, error: Exception) -> Response:
+    return answer_to(request.scope, problem_of(error, request.scope))
 
 
-async def _on_fault(request: Request, error: Exception) -> Response:
-    assert isinstance(error, CoordinatorFault)
-    return answer_to(request.scope, from_fault(error))
+def problem_of(error: Exception, scope: Scope) -> Problem:
+    """The error that ended a request, as its caller hears of it. Logs an error of the store and an unexpected one."""
+    match error:
+        case Problem():
+            return error
+        case CoordinatorFault():
+            return _from_fault(error)
+        case LeaseEnded():  # which is in the log once, and not for each call
+            return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=_TRY_AGAIN_SOON)
+        case StoreError():
+            _logger.error("store_error", path=scope["path"], error=str(error))
+            detail = f"the change could not be stored, so it does not count: {error.in_public}"
+            return Problem("KAFKA_STORAGE_ERROR", detail, headers=_TRY_AGAIN_SOON)
+        case RequestValidationError():
+            return from_validation(error.errors())
+        case HTTPException():
+            return _from_http_exception(error, scope)
+    return _unexpected(error, f"{scope['method']} {scope['path']}")
 
 
-async def _on_store_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, StoreError)
-    return answer_to(request.scope, from_store_error(error, request.url.path))
-
-
-def from_store_error(error: StoreError, path: str) -> Problem:
-    """Log the whole error, which is nobody else's business."""
-    if isinstance(error, LeaseEnded):  # which is in the log once, and not for each call
-        return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=_TRY_AGAIN_SOON)
-    _logger.error("store_error", path=path, error=str(error))
-    detail = f"the change could not be stored, so it does not count: {error.in_public}"
-    return Problem("KAFKA_STORAGE_ERROR", detail, headers=_TRY_AGAIN_SOON)
-
-
-async def _on_invalid_request(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return answer_to(request.scope, from_validation(error.errors()))
+def _from_fault(fault: CoordinatorFault) -> Problem:
+    """The coordinator's own error: its Kafka name is the code, its message the detail."""
+    extensions: dict[str, object] = {}
+    if isinstance(fault, UnreadableBytes):
+        extensions["offset"] = fault.offset
+    if fault.where is not None:
+        extensions["where"] = fault.where
+    headers: Mapping[str, str] = {}
+    if isinstance(fault, TooManyRequests):
+        headers = {"Retry-After": str(fault.retry_after_s)}
+    elif isinstance(fault, GroupIsLoading):
+        headers = _TRY_AGAIN_SOON
+    return Problem(fault.kafka_name, str(fault), headers=headers, extensions=extensions)
 
 
 def from_validation(errors: Iterable[Mapping[str, Any]]) -> Problem:
@@ -215,35 +204,28 @@ def from_validation(errors: Iterable[Mapping[str, Any]]) -> Problem:
     return Problem("INVALID_REQUEST", f"{first['where']}: {first['message']}", extensions={"errors": details})
 
 
-async def _on_http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    headers = error.headers or {}
+def _from_http_exception(error: HTTPException, scope: Scope) -> Problem:
     if error.status_code == 404:
-        problem = Problem("RESOURCE_NOT_FOUND", "this service has no such address; /docs and /openapi.json list them")
-    elif error.status_code == 405:
-        allowed = ", ".join(_methods_of(request)) or "another method"
-        problem = Problem(
-            "INVALID_REQUEST", f"this address answers to {allowed}", status=405, headers={"Allow": allowed}
-        )
-    elif error.status_code < 500:
+        return Problem("RESOURCE_NOT_FOUND", "this service has no such address; /docs and /openapi.json list them")
+    if error.status_code == 405:
+        allowed = ", ".join(_methods_of(scope)) or "another method"
+        return Problem("INVALID_REQUEST", f"this address answers to {allowed}", status=405, headers={"Allow": allowed})
+    if error.status_code < 500:
         status = 422 if error.status_code == 400 else error.status_code
-        problem = Problem("INVALID_REQUEST", f"body: {error.detail}", status=status, headers=headers)
-    else:
-        problem = Problem("UNKNOWN_SERVER_ERROR", str(error.detail), status=error.status_code)
-    return answer_to(request.scope, problem)
+        return Problem("INVALID_REQUEST", f"body: {error.detail}", status=status, headers=error.headers)
+    return Problem("UNKNOWN_SERVER_ERROR", str(error.detail), status=error.status_code)
 
 
-def _methods_of(request: Request) -> list[str]:
+def _methods_of(scope: Scope) -> list[str]:
     """What this address answers to. Each route knows only its own methods."""
-    methods: set[str] = set()
-    for method in ("DELETE", "GET", "PATCH", "POST", "PUT"):
-        scope = {**request.scope, "method": method}
-        if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes):
-            methods.add(method)
-    return sorted(methods)
+    return [
+        method
+        for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in scope["app"].routes)
+    ]
 
 
-def unexpected(error: BaseException, what: str) -> Problem:
+def _unexpected(error: Exception, what: str) -> Problem:
     """Log the whole error; answer with the id under which the log has it."""
     incident = secrets.token_hex(8)
     _logger.error("unexpected_error", incident=incident, request=what, exc_info=error)
