@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
@@ -26,7 +26,7 @@ from coordinator_api.clusters import Clusters, ClusterStanding, ProviderAddress
 from coordinator_api.group.description import DescribedMember, GroupDescription
 from coordinator_api.group.holding import DescribedHeld
 from coordinator_api.group.image import GroupImage, LastRebalance
-from coordinator_api.group.levers import Lever, Levers, OperatorDecision
+from coordinator_api.group.levers import Lever
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.http.advice import advice, condition, has_active_task
 from coordinator_api.http.json_objects import encode_in_pieces
@@ -42,11 +42,9 @@ from coordinator_api.http.models.groups import (
 from coordinator_api.http.models.levers import (
     DrainedLever,
     HeldAnswer,
-    HoldLever,
     LeverAnswer,
     LeversAnswer,
     MissingForDrain,
-    RejoinGraceLever,
 )
 from coordinator_api.runtime.cluster_watch import Changelogs
 from coordinator_api.runtime.group_runtime import GroupRuntime
@@ -148,7 +146,15 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot, service: _See
         declared_by=group.origin.declared_by,
         declared_at_ms=group.origin.declared_at_ms,
         draining=group.draining,
-        levers=levers_answer(group.levers, drained_levers(group, members, tasks)),
+        levers=LeversAnswer.model_validate(
+            {
+                "hold": group.levers.hold,
+                "rejoin_grace": group.levers.rejoin_grace,
+                "promotion": group.levers.promotion,
+                "pause": group.levers.pause,
+                "drained": drained_levers(group, members, tasks),
+            }
+        ),
         held_rebalance=held_answer(group.held),
         reason=group.reason,
         settled=group.settled,
@@ -218,40 +224,8 @@ def _by_number(task: TaskId) -> tuple[int, int]:
     return task.subtopology, task.partition
 
 
-def levers_answer(levers: Levers, drained: Sequence[DrainedLever]) -> LeversAnswer:
-    """`drained`: of `drained_levers`."""
-    grace = levers.rejoin_grace
-    return LeversAnswer(
-        hold=hold_lever(levers),
-        rejoin_grace=None
-        if grace is None
-        else RejoinGraceLever(grace_ms=grace.value_ms, **decision_fields(grace.decision)),
-        promotion=None if levers.promotion is None else LeverAnswer(**decision_fields(levers.promotion.decision)),
-        pause=None if levers.pause is None else LeverAnswer(**decision_fields(levers.pause.decision)),
-        drained=list(drained),
-    )
-
-
-def hold_lever(levers: Levers) -> HoldLever | None:
-    hold = levers.hold
-    return None if hold is None else HoldLever(time_limit_ms=hold.value_ms, **decision_fields(hold.decision))
-
-
 def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
-    if held is None:
-        return None
-    return HeldAnswer(
-        generation_id=held.generation_id,
-        since_ms=held.since_ms,
-        until_ms=held.until_ms,
-        outcome=str(held.outcome),
-        tasks_to_move=[str(task) for task in held.tasks_to_move],
-    )
-
-
-def decision_fields(decision: OperatorDecision) -> dict[str, Any]:
-    """The fields of a `LeverAnswer`."""
-    return {"by": decision.by, "at_ms": decision.at_ms, "reason": decision.reason}
+    return None if held is None else HeldAnswer.model_validate(held)
 
 
 def drained_levers(
@@ -271,7 +245,7 @@ def drained_levers(
                 member_id=each.member_id,
                 safe_to_stop=not missing,
                 missing=missing,
-                **decision_fields(each.decision),
+                **dict(LeverAnswer.model_validate(each)),
             )
         )
     return levers

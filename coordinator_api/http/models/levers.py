@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, Strict
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
 from coordinator_api.http.models import StrictBody
 
@@ -38,13 +38,16 @@ class HeldGenerationAnswer(BaseModel):
 class LeverAnswer(BaseModel):
     """Who pulled a lever, when, and why."""
 
-    by: str | None
-    at_ms: int = Field(description=_MS)
-    reason: str | None
+    # made of a `Lever` of the group
+    model_config = ConfigDict(from_attributes=True, validate_by_name=True)
+
+    by: str | None = Field(validation_alias=AliasPath("decision", "by"))
+    at_ms: int = Field(validation_alias=AliasPath("decision", "at_ms"), description=_MS)
+    reason: str | None = Field(validation_alias=AliasPath("decision", "reason"))
 
 
 class HoldLever(LeverAnswer):
-    time_limit_ms: int
+    time_limit_ms: int = Field(validation_alias="value_ms")
 
 
 class HeldAnswer(BaseModel):
@@ -52,11 +55,13 @@ class HeldAnswer(BaseModel):
     takes a copy of from a process, warm-ups apart.
     """
 
+    model_config = ConfigDict(from_attributes=True)
+
     generation_id: int
     since_ms: int = Field(description=_MS)
     until_ms: int = Field(description=f"{_MS} Then it is carried out.")
     outcome: str
-    tasks_to_move: list[str]
+    tasks_to_move: list[Annotated[str, BeforeValidator(str)]]
 
 
 class LookedAtHeld(HeldAnswer):
@@ -76,7 +81,7 @@ class HoldAnswer(BaseModel):
 
 
 class RejoinGraceLever(LeverAnswer):
-    grace_ms: int
+    grace_ms: int = Field(validation_alias="value_ms")
 
 
 class MissingForDrain(BaseModel):

@@ -134,7 +134,7 @@ Paused = Annotated[bool, Field(exclude_if=operator.not_)]
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class SubscriptionBody(_SentByMember):

@@ -33,13 +33,12 @@ from coordinator_api.http.dependencies import (
     one_drained,
     problems,
 )
-from coordinator_api.http.group_document import described_group, held_answer, hold_lever
+from coordinator_api.http.group_document import described_group, held_answer
 from coordinator_api.http.models.levers import (
     DrainedLever,
     HeldGenerationAnswer,
     HoldAnswer,
     HoldBody,
-    LookedAtHeld,
     RejoinGraceBody,
 )
 from coordinator_api.http.page_computations import look_at_held
@@ -162,17 +161,17 @@ async def show_hold(request: Request, group: TheGroup, coordinator: TheCoordinat
     until the group is stable, from the approval on.
     """
     image = group.image
-    hold = hold_lever(image.levers)
+    hold = image.levers.hold
     held = held_answer(await asyncio.to_thread(describe_held, image))
     if held is None:
-        return answer(HoldAnswer(hold=hold, held=None))
+        return answer(HoldAnswer.model_validate({"hold": hold, "held": None}))
     stored = await coordinator.recordings.stored(group.group_id, image.generation_id)
     looked: dict[str, Any] = {"difference": None, "forecast": None}
     if stored is not None:
         coordinator.overload.admit("computation")
         with refusing_input(), coordinator.computation(principal_of(request).group_prefix):
             looked = await run_in_worker(request, coordinator, look_at_held, stored, coordinator.document_bounds)
-    return answer(HoldAnswer(hold=hold, held=LookedAtHeld(**dict(held), **looked)))
+    return answer(HoldAnswer.model_validate({"hold": hold, "held": {**dict(held), **looked}}))
 
 
 @router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415), openapi_extra=_HOLD.described)

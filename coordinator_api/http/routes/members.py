@@ -24,9 +24,7 @@ from coordinator_api.group.outcome import (
     HeartbeatAnswered,
     JoinAnswered,
     Left,
-    MemberNews,
     ProcessHeartbeatAnswered,
-    Rejected,
 )
 from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.http.audit import note_effect
@@ -50,8 +48,6 @@ from coordinator_api.http.models.members import (
     HeartbeatAnswer,
     HeartbeatBody,
     LeaveBody,
-    MemberNewsAnswer,
-    MemberRefusal,
     ProcessHeartbeatAnswer,
     ProcessHeartbeatBody,
     SubscriptionAnswer,
@@ -200,15 +196,7 @@ async def heartbeat(
 ) -> Response:
     """Keep the session alive. The answer says what the member has to do."""
     answered = accepted(await runtime.respond(body.of_member(member_id)), HeartbeatAnswered)
-    return answer(
-        HeartbeatAnswer(
-            state=str(answered.state),
-            rejoin=answered.rejoin,
-            stop=answered.stop,
-            generation_id=answered.generation_id,
-            paused=answered.paused,
-        )
-    )
+    return answer(HeartbeatAnswer.model_validate(answered))
 
 
 @router.post(
@@ -246,15 +234,7 @@ async def process_heartbeat(
     answered = accepted(heard, ProcessHeartbeatAnswered)
     if body.notices:
         runtime.take_notices(answered, body.process_notices())
-    return answer(
-        ProcessHeartbeatAnswer(
-            state=str(answered.state),
-            generation_id=answered.generation_id,
-            news=answered.news,
-            members={member_id: _news(news) for member_id, news in answered.members.items()},
-            paused=answered.paused,
-        )
-    )
+    return answer(ProcessHeartbeatAnswer.model_validate(answered))
 
 
 @router.delete(
@@ -287,12 +267,6 @@ class RawAssignment(Response):
             if part:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _news(news: MemberNews | Rejected) -> MemberNewsAnswer | MemberRefusal:
-    if isinstance(news, Rejected):
-        return MemberRefusal(code=news.code.value, detail=news.detail)
-    return MemberNewsAnswer(rejoin=news.rejoin, stop=news.stop, assignment_generation=news.assignment_generation)
 
 
 async def _check_subscription(subscription: bytes) -> None:
