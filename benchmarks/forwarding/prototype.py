@@ -25,7 +25,7 @@ from assignor.commands import main
 from benchmarks.group_load.http_calls import Connections
 from coordinator_api.http import server
 from coordinator_api.http.app import create_app
-from coordinator_api.http.other_coordinators import group_of
+from coordinator_api.http.call_rights import call_of
 from coordinator_api.http.problems import MOVED
 
 WITH = b"passed-on-with"
@@ -98,7 +98,8 @@ class PassingOn:
         self._clients: dict[bytes, Client] = {HTTPX: Httpx(), SOCKETS: Sockets()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        group = group_of(scope) if scope["type"] == "http" else None
+        called = call_of({**scope, "app": self._app}) if scope["type"] == "http" else None
+        group = None if called is None else called.parameters.get("group")
         if group is None:
             await self._app(scope, receive, send)
             return

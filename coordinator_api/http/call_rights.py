@@ -17,6 +17,8 @@ from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
 
 from starlette.requests import Request
+from starlette.routing import Match
+from starlette.types import Scope
 
 from assignor.access.credentials import Credentials
 from assignor.access.principals import ANYBODY, AccessRefusal, Need, Principal, Right, caller
@@ -139,30 +141,18 @@ class Call(NamedTuple):
     parameters: Mapping[str, str]
 
 
-def _by_shape() -> dict[tuple[str, int], list[tuple[Endpoint, list[str]]]]:
-    """Endpoints with the segments of their routes, by method and number of segments."""
-    endpoints: dict[tuple[str, int], list[tuple[Endpoint, list[str]]]] = {}
-    for endpoint in ENDPOINTS:
-        segments = endpoint.route.split("/")
-        endpoints.setdefault((endpoint.method, len(segments)), []).append((endpoint, segments))
-    return endpoints
+_ENDPOINT_OF = {(endpoint.method, endpoint.route): endpoint for endpoint in ENDPOINTS}
 
 
-_BY_SHAPE = _by_shape()
-
-
-def call_of(method: str, path: str) -> Call | None:
-    """Which call of the table this is; None for none. `path`: without escapes and query."""
-    given = path.split("/")
-    for endpoint, segments in _BY_SHAPE.get((method, len(given)), ()):
-        parameters = {}
-        for segment, value in zip(segments, given, strict=True):
-            if segment[:1] == "{":
-                parameters[segment[1:-1]] = value
-            elif segment != value:
-                break
-        else:
-            return Call(endpoint, parameters)
+def call_of(scope: Scope) -> Call | None:
+    """Which call of the table this request makes; None for none. FastAPI finds its route by the same comparisons, so
+    that no address passes as one call here and is answered as another one.
+    """
+    for route in scope["app"].routes:
+        match, found = route.matches(scope)
+        if match is Match.FULL:
+            endpoint = _ENDPOINT_OF.get((scope["method"], route.path))
+            return None if endpoint is None else Call(endpoint, found["path_params"])
     return None
 
 
@@ -175,14 +165,6 @@ class Gate:
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-
-    def check(self, method: str, path: str, headers: Mapping[str, str]) -> Principal:
-        """The caller, which has the right. `headers` have lower-case names."""
-        found, asked = self.caller(path, headers), need(call_of(method, path), path)
-        refusal = found.refusal(asked)
-        if refusal is not None:
-            raise forbidden(asked, refusal)
-        return found
 
     def caller(self, path: str, headers: Mapping[str, str]) -> Principal:
         """The caller, whatever it may. `headers` have lower-case names."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Generic, TypeVar, TypeVarTuple
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ValidationError
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from assignor.access.principals import ANYBODY
@@ -17,7 +16,7 @@ from assignor.legal_names import LEGAL_NAME, LONGEST_NAME, NAME_PATTERN, NAME_RU
 from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
-from coordinator_api.http.call_rights import CALL, OPEN_PATHS, Call, principal_of
+from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.json_objects import not_json, read_document
 from coordinator_api.http.models.members import MAX_TEXT_LENGTH
@@ -42,26 +41,13 @@ MOST_OF_A_USER_AGENT = 200
 # the dependencies are asynchronous, or FastAPI would hand each call of them to a thread
 
 
-async def check_is_same_call(request: Request) -> None:
-    """The guard and FastAPI each find the call by its address: a difference, such as a line break that
-    only one of them overlooks, would be a way around the rights. Raises HTTPException 404.
-    """
-    path = request.scope["path"]
-    found: Call | None = request.scope["state"][CALL]
-    known = path if found is None and path in OPEN_PATHS else found and found.endpoint.route
-    if request.scope["route"].path != known:
-        raise HTTPException(404)
-
-
 def checked_router(**named: Any) -> APIRouter:
-    """What every file of routes begins with: `APIRouter(**named)` with `check_is_same_call`. A call's id is its name.
+    """What every file of routes begins with. A call's id is its name.
 
     The application takes its routes as they are. Included by another router, each would be built once more, within the
     first request, which others would wait for.
     """
-    return APIRouter(
-        dependencies=[Depends(check_is_same_call)], generate_unique_id_function=lambda route: route.name, **named
-    )
+    return APIRouter(generate_unique_id_function=lambda route: route.name, **named)
 
 
 async def the_coordinator(request: Request) -> Coordinator:

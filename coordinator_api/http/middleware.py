@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -178,7 +179,7 @@ class RequestGuard:
         if self._proxies.root_path or any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
             self._proxies.note(scope)
         connection = connections.of_request(scope)
-        call = state[CALL] = call_of(scope["method"], scope["path"])
+        call = state[CALL] = call_of(scope)
         audited = begin(self._audit, scope, call) if call is not None and call.endpoint.is_audited else None
         send_on = send if audited is None else audited.before(send)
         status = 0
@@ -198,13 +199,15 @@ class RequestGuard:
             principal = state[PRINCIPAL] = self._gate.caller(scope["path"], headers)
             if audited is not None:
                 audited.made_by(principal)
+            if call is not None and call.endpoint.route.format(**call.parameters) != scope["path"]:
+                raise HTTPException(404)  # Starlette overlooks a line break behind an address
             why_not = principal.refusal(asked)
             if why_not is not None:
                 raise forbidden(asked, why_not)
             state[BODY] = await self._bodies.arrive(body, call, scope, receive)
             coordinator: Coordinator = scope["app"].state.coordinator
-            if coordinator.lease.is_shared and call is not None:
-                elsewhere = await not_here(scope, coordinator, call.parameters.get("group"))
+            if coordinator.lease.is_shared:
+                elsewhere = await not_here(scope, coordinator)
                 if elsewhere is not None:
                     raise elsewhere
             await self._app(scope, receive, send_and_note)

@@ -30,7 +30,7 @@ from starlette.types import Scope
 from assignor.access.tls import client_context
 from assignor.errors import InputError
 from assignor.legal_names import is_legal_name
-from coordinator_api.http.call_rights import call_of, principal_of, with_session
+from coordinator_api.http.call_rights import CALL, Call, principal_of, with_session
 from coordinator_api.http.models.groups import GroupLine, GroupList
 from coordinator_api.http.problems import MOVED, Problem, answer_to
 from coordinator_api.lease.decisions import Elsewhere
@@ -172,17 +172,13 @@ def _unknown(other: OtherGroup) -> GroupLine:
     )
 
 
-def group_of(scope: Scope) -> str | None:
-    """Which group the call is about; None for a call about none."""
-    call = call_of(scope["method"], scope["path"])
-    return None if call is None else call.parameters.get("group")
-
-
-async def not_here(scope: Scope, coordinator: Coordinator, group_id: str | None) -> Problem | None:
-    """Where the call about this group is answered; None when it is to be answered here.
+async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
+    """Where a call about a group is answered; None when it is to be answered here.
 
     Raises CoordinatorFault and StoreError when it is answered nowhere for now.
     """
+    call: Call | None = scope["state"][CALL]
+    group_id = None if call is None else call.parameters.get("group")
     if group_id is None or coordinator.is_open(group_id) or not is_legal_name(group_id):
         return None
     found = await coordinator.lease.located(group_id)
@@ -191,7 +187,7 @@ async def not_here(scope: Scope, coordinator: Coordinator, group_id: str | None)
 
 async def on_not_owner(request: Request, error: Exception) -> Response:
     """FastAPI's handler of NotOwner: the group of the call was lost or given away under it."""
-    elsewhere = await not_here(request.scope, request.app.state.coordinator, group_of(request.scope))
+    elsewhere = await not_here(request.scope, request.app.state.coordinator)
     problem = elsewhere or Problem(
         "COORDINATOR_LOAD_IN_PROGRESS",
         "the group had another owner for a moment, so nothing was done: ask again",

@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 
 from coordinator_api.errors import CoordinatorFault
 from coordinator_api.group.image import GroupImage
-from coordinator_api.http.call_rights import Gate
+from coordinator_api.http.call_rights import CALL, Gate, need
 from coordinator_api.http.connections import connection_of
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.admission import Admission
@@ -84,16 +84,16 @@ def event_stream(request: Request, digests: Digests) -> Response:
     admission: Admission = request.app.state.page_streams
     gate = Gate(request.app.state.access.credentials)
     path, headers, connection = request.url.path, request.headers, connection_of(request)
+    asked = need(request.scope["state"][CALL], path)
 
     def goes_on() -> bool:
         # uvicorn tells a stream that its connection broke only if no other request came behind it
         if connection is not None and connection.gone is not None and connection.gone.is_set():
             return False
         try:
-            gate.check("GET", path, headers)
+            return gate.caller(path, headers).refusal(asked) is None
         except Problem:
             return False
-        return True
 
     with admission.one():
         return StreamingResponse(

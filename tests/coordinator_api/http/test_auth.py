@@ -133,6 +133,6 @@ def test_should_neither_take_nor_compare_tokens_that_are_not_ascii() -> None:
 
     for sent in ("s\xe9cret", "sécret".encode().decode("latin-1")):
         with pytest.raises(Problem):
-            gate.check("GET", "/v1/groups", {"authorization": f"Bearer {sent}"})
+            gate.caller("/v1/groups", {"authorization": f"Bearer {sent}"})
     with pytest.raises(InputError, match=r"auth\.token: a token is one line of printable ASCII"):
         Access(Settings(auth_token="sécret"))
