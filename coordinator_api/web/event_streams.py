@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, aclosing
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
-from coordinator_api.errors import CoordinatorFault
+from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.call_rights import CALL, Gate, need
 from coordinator_api.http.connections import connection_of
@@ -54,7 +54,12 @@ async def digests_of(
     with watched as watcher:
         while not watcher.released:
             began_s = loop.time()
-            found = await digest()
+            try:
+                found = await digest()
+            except TooManyRequests:
+                found = None
+            except (CoordinatorFault, StoreError) as error:
+                found = type(error).__name__  # the page is fetched again, and shows what is wrong
             took_s = loop.time() - began_s
             yield found
             await watcher.pause(min(max(SHORTEST_PAUSE_S, 3 * took_s), LONGEST_PAUSE_S))
@@ -103,17 +108,21 @@ def event_stream(request: Request, digests: Digests) -> Response:
         )
 
 
+def group_stream(
+    request: Request, coordinator: Coordinator, group_id: str, digest: Callable[[], Awaitable[str]]
+) -> Response:
+    """`changed` when the group has another digest. Raises GroupNotFound, TooManyRequests."""
+    coordinator.group(group_id)
+    return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))
+
+
 def rebalance_stream(request: Request, coordinator: Coordinator, group_id: str) -> Response:
     """`changed` when another rebalance has ended, or waits for approval. Raises GroupNotFound, TooManyRequests."""
-    coordinator.group(group_id)
 
     async def digest() -> str:
-        try:
-            return rebalances_digest(coordinator.group(group_id).image)
-        except (CoordinatorFault, StoreError) as error:
-            return type(error).__name__  # the page is fetched again, and shows what is wrong
+        return rebalances_digest(coordinator.group(group_id).image)
 
-    return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))
+    return group_stream(request, coordinator, group_id, digest)
 
 
 def rebalances_digest(image: GroupImage) -> str:

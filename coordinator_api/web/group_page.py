@@ -7,12 +7,10 @@ import asyncio
 from fastapi import Request
 from starlette.responses import Response
 
-from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
-from coordinator_api.store.errors import StoreError
 from coordinator_api.views.levers import set_levers
-from coordinator_api.web.event_streams import digests_of, event_stream
+from coordinator_api.web.event_streams import group_stream
 from coordinator_api.web.grid_filter import GridFilter, filtered, sections, tag_keys
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_grids import GroupGrids
@@ -62,14 +60,8 @@ async def grid(request: Request, group_id: GroupId) -> Response:
 async def group_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
     """An event stream: `changed` when the group has changed, or its lags."""
     documents: GroupDocuments = request.app.state.group_documents
-    coordinator.group(group_id)
 
-    async def digest() -> str | None:
-        try:
-            return (await documents.now(group_id)).digest
-        except TooManyRequests:
-            return None
-        except (CoordinatorFault, StoreError) as error:
-            return type(error).__name__  # the page is fetched again, and shows what is wrong
+    async def digest() -> str:
+        return (await documents.now(group_id)).digest
 
-    return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))
+    return group_stream(request, coordinator, group_id, digest)

@@ -164,10 +164,7 @@ class GroupSummaries:
 
         async def digest() -> str:
             others = NOTHING_ELSEWHERE if elsewhere is None else await elsewhere()
-            try:
-                return digest_of(self.listed(sees, others))
-            except StoreError as error:
-                return type(error).__name__  # the page is fetched again, and says what is wrong
+            return digest_of(self.listed(sees, others))
 
         return digests_of(self._while_open(), digest)
 
