@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar, TypeVarTuple
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -190,6 +191,17 @@ class JsonBody(Generic[Model]):
         if errors[0]["type"] == "json_invalid":
             raise not_json(errors[0]["ctx"]["error"], raw)
         raise from_validation({**each, "loc": ("body", *each["loc"])} for each in errors)
+
+
+@contextmanager
+def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
+    """Around a computation: it counts for its caller, and is refused while the service is overloaded.
+
+    Raises TooManyRequests.
+    """
+    coordinator.overload.admit("computation")
+    with coordinator.computation(principal_of(request).group_prefix):
+        yield
 
 
 def document_body(description: str) -> dict[str, Any]:

@@ -31,7 +31,9 @@ Stored = tuple[int, bytes]
 """A generation, and its recording as it is stored."""
 
 
-def tell_history(group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]) -> bytes:
+def tell_history(
+    group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
+) -> dict[str, object]:
     """The story of the rebalances as `assignor explain` tells it, with `names` of processes and `words` for what set
     each one off. `stored`: oldest first; `before`: the one before them, which is not told. Raises InputError.
     """
@@ -43,10 +45,10 @@ def tell_history(group_id: str, stored: tuple[Stored, ...], before: Stored | Non
     assert isinstance(rounds, list)
     for told, each in zip(rounds, story.rebalances, strict=True):
         told["words"] = triggers_text(each.facts.triggers, names, None)
-    return _json({**document, "names": {str(process): names.short(process) for process in story.instances}})
+    return {**document, "names": {str(process): names.short(process) for process in story.instances}}
 
 
-def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> bytes:
+def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
     """What `assignor diff` says of the two recordings, who has each task in each, short names of members, and for each
     move why the later rebalance decided so (None when it did not place the task). Raises InputError, DecodeError.
     """
@@ -60,30 +62,27 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> byte
         for each in role.values()
         for name in each
     }
-    ran = run_recorded(parse_recorded_rebalance(second), own_assignors(classes))
-    assert isinstance(ran, RerunRebalance)
+    ran = _ran(parse_recorded_rebalance(second), own_assignors(classes))
     past = PastRebalance(after[0], ran)
     names = InstanceNames(group_story([past]).instances)
     problem = ran.result.problem
     why: dict[str, str] = {}
     if problem is not None:
         why = {str(each.task): reason_in_full(each, problem, names) for each in ran.explanations(None)}
-    return _json(
-        {
-            "id": f"{first['id']} -> {second['id']}",
-            "tasks": len(tasks_of(old, new)),
-            "moves": moves,
-            "before": {"active": _texts(old.active), "standby": _texts(old.standby)},
-            "after": {"active": _texts(new.active), "standby": _texts(new.standby)},
-            "names": short_members(members),
-            "why": {str(move["task"]): why.get(str(move["task"])) for move in moves},
-        }
-    )
+    return {
+        "id": f"{first['id']} -> {second['id']}",
+        "tasks": len(tasks_of(old, new)),
+        "moves": moves,
+        "before": {"active": _texts(old.active), "standby": _texts(old.standby)},
+        "after": {"active": _texts(new.active), "standby": _texts(new.standby)},
+        "names": short_members(members),
+        "why": {str(move["task"]): why.get(str(move["task"])) for move in moves},
+    }
 
 
 def what_if(
     stored: bytes | RecordedRebalance, asked: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel
-) -> bytes:
+) -> dict[str, object]:
     """`{"id", "difference", "forecast"}`: what `assignor what-if` and `assignor simulate` answer for these changes.
 
     `stored`: a recording as it is stored, or a rebalance of the group as it is now. `asked`: `Changes` as a document.
@@ -95,21 +94,18 @@ def what_if(
     allowed_here(bounds.assignor_classes).check(after.snapshot.assignor)
     check_size(after.snapshot, bounds.max_partitions)
     load = own_assignors(bounds.assignor_classes)
-    before = run_recorded(recorded, load)
-    assert isinstance(before, RerunRebalance)
+    before = _ran(recorded, load)
     compared = difference(before, run_recorded(after, load))
     most = most_rounds(after.snapshot, bounds)
     ahead = forecast(after, model, max_rounds=most, load_own=load, as_recorded=recorded)
     processes = group_story([PastRebalance(recorded.generation_id, before)]).instances
     names = InstanceNames(processes)
-    return _json(
-        {
-            "id": recorded.id,
-            "difference": difference_document(compared),
-            "forecast": forecast_document(ahead, model),
-            "names": {str(process): names.short(process) for process in processes},
-        }
-    )
+    return {
+        "id": recorded.id,
+        "difference": difference_document(compared),
+        "forecast": forecast_document(ahead, model),
+        "names": {str(process): names.short(process) for process in processes},
+    }
 
 
 def look_at_held(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
@@ -177,7 +173,3 @@ def _document(stored: bytes) -> dict[str, Any]:
 
 def _texts(owners: Mapping[Any, list[str]]) -> dict[str, list[str]]:
     return {str(task): names for task, names in sorted(owners.items())}
-
-
-def _json(document: object) -> bytes:
-    return json.dumps(document).encode("ascii")

@@ -24,8 +24,10 @@ from coordinator_api.recorded_documents import expanded
 _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
 
 
-def task_story(stored: Sequence[bytes], has_more: bool, task: TaskId, classes: tuple[str, ...]) -> bytes | None:
-    """The story as JSON, the newest rebalance first; None when none of them has the task.
+def task_story(
+    stored: Sequence[bytes], has_more: bool, task: TaskId, classes: tuple[str, ...]
+) -> dict[str, object] | None:
+    """The story, the newest rebalance first; None when none of them has the task.
 
     `stored`: as the repository has them, oldest first. `has_more`: the first of them is only what the next one is
     compared with. `classes`: those of `AllowedAssignors`.
@@ -42,7 +44,7 @@ def task_story(stored: Sequence[bytes], has_more: bool, task: TaskId, classes: t
     told = story(past, task, before)
     if not told.found:
         return None
-    return json.dumps(_document(told, unreadable)).encode("ascii")
+    return _document(told, unreadable)
 
 
 def _document(told: TaskStory, unreadable: int) -> dict[str, object]:

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
-
-from fastapi import Request
 
 from assignor.cluster import TopicMetadata
 from assignor.errors import InputError, KafkaError
 from assignor.group_tasks import make_tasks
 from assignor.protocol.versions import ReceivedVersions
 from coordinator_api.group.image import GroupImage
-from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.json_objects import encode_in_pieces
 from coordinator_api.runtime.coordinator import Coordinator
@@ -125,17 +121,6 @@ def digest_of(document: Mapping[str, Any]) -> str:
     shown["cluster"] = document["cluster"] and {**document["cluster"], "looked_at_ms": None}
     shown.pop("stored_bytes", None)
     return hashlib.sha256(encode_in_pieces(shown)).hexdigest()[:16]
-
-
-@contextmanager
-def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
-    """Around a computation for a page: it counts for its caller, and is refused while the service is overloaded.
-
-    Raises TooManyRequests.
-    """
-    coordinator.overload.admit("computation")
-    with coordinator.computation(principal_of(request).group_prefix):
-        yield
 
 
 def task_total(definition: Definition, image: GroupImage) -> int | None:

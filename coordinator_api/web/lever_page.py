@@ -18,14 +18,13 @@ from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audit import note_effect, note_lever, note_reason
 from coordinator_api.http.connections import run_in_worker, unless_hung_up
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, checked_router, computing
 from coordinator_api.http.page_computations import look_at_held
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
 from coordinator_api.views.levers import DONE, set_levers
 from coordinator_api.views.words import plural
-from coordinator_api.web.group_documents import computing
 from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.lever_forms import EVENTS, INSTANCE, LABELS, MEMBER, LeverForm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -11,12 +10,11 @@ from starlette.responses import Response
 from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, computing
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.http.task_stories import task_story
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
-from coordinator_api.web.group_documents import computing
 from coordinator_api.web.rendering import page
 
 router = checked_router(include_in_schema=False)
@@ -44,10 +42,10 @@ async def task(
             return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
         classes = coordinator.allowed_assignors.class_paths
         recordings = tuple(raw for _, raw in stored)
-        made = await run_in_worker(request, coordinator, task_story, recordings, has_more, chosen, classes)
-    if made is None:
+        history = await run_in_worker(request, coordinator, task_story, recordings, has_more, chosen, classes)
+    if history is None:
         raise Problem("RESOURCE_NOT_FOUND", f"no recorded rebalance of the last {len(stored)} has a task {chosen}")
-    history, older = json.loads(made), stored[1][0] if has_more else None
+    older = stored[1][0] if has_more else None
     return page(request, "task", group_id=group_id, task=str(chosen), history=history, older=older, digest=digest)
 
 

@@ -5,7 +5,6 @@ A table with the same values stands below each picture.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,14 +18,13 @@ from assignor.story.triggers import TriggerKind
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, computing
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
 from coordinator_api.views.words import duration, outcome_of, plural
 from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
-from coordinator_api.web.group_documents import computing
 from coordinator_api.web.rendering import page
 
 router = checked_router(include_in_schema=False)
@@ -103,12 +101,12 @@ async def _history(
             before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
             classes = coordinator.allowed_assignors.class_paths
             oldest_first = tuple(reversed(kept))
-            made = await run_in_worker(request, coordinator, tell_history, group_id, oldest_first, before, classes)
+            told = await run_in_worker(request, coordinator, tell_history, group_id, oldest_first, before, classes)
     except TooManyRequests:
         return None, "The service is busy. Load the page again in a few seconds to see what moved."
     except AssignorFault as error:
         return None, f"What moved is not known: {error}"
-    return json.loads(made), None
+    return told, None
 
 
 async def _compared(
@@ -132,7 +130,7 @@ async def _compared(
         return None, "The service is busy. Load the page again in a few seconds to compare them."
     except AssignorFault as error:
         return None, f"They cannot be compared: {error}"
-    return {**comparison(json.loads(made)), "pair": pair}, None
+    return {**comparison(made), "pair": pair}, None
 
 
 def _number(request: Request, name: str) -> int | None:

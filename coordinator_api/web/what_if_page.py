@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,12 +17,11 @@ from assignor.what_if import changes_document
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, computing
 from coordinator_api.http.group_document import LONGEST_LOOK_MS
 from coordinator_api.http.page_computations import group_now, what_if
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
-from coordinator_api.web.group_documents import computing
 from coordinator_api.web.rendering import page
 from coordinator_api.web.what_if_form import ASSIGNORS, FIELDS, WhatIfForm, what_if_form
 
@@ -65,7 +63,7 @@ async def _answer(request: Request, coordinator: Coordinator, group_id: str, for
     with computing(request, coordinator):
         source = await _source(coordinator, group_id, form.generation)
         asked, bounds = changes_document(form.changes), coordinator.document_bounds
-        made = json.loads(await run_in_worker(request, coordinator, what_if, source, asked, bounds, MODEL))
+        made: Mapping[str, Any] = await run_in_worker(request, coordinator, what_if, source, asked, bounds, MODEL)
     return {**changes_shown(made), **_plot(made["forecast"]["rounds"])}
 
 

@@ -17,7 +17,6 @@ from coordinator_api.group.holding import describe_held
 from coordinator_api.group.levers import LeverName
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.audit import note_lever, reason_of
-from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import (
     DrainedInstance,
@@ -30,6 +29,7 @@ from coordinator_api.http.dependencies import (
     answer,
     caller,
     checked_router,
+    computing,
     one_drained,
     problems,
 )
@@ -168,8 +168,7 @@ async def show_hold(request: Request, group: TheGroup, coordinator: TheCoordinat
     stored = await coordinator.recordings.stored(group.group_id, image.generation_id)
     looked: dict[str, Any] = {"difference": None, "forecast": None}
     if stored is not None:
-        coordinator.overload.admit("computation")
-        with refusing_input(), coordinator.computation(principal_of(request).group_prefix):
+        with refusing_input(), computing(request, coordinator):
             looked = await run_in_worker(request, coordinator, look_at_held, stored, coordinator.document_bounds)
     return answer(HoldAnswer.model_validate({"hold": hold, "held": {**dict(held), **looked}}))
 

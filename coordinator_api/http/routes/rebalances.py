@@ -18,6 +18,7 @@ from coordinator_api.http.dependencies import (
     accepted,
     answer,
     checked_router,
+    computing,
     document_body,
     link,
     problems,
@@ -99,10 +100,9 @@ async def explain_rebalance(
     task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
     """Why every task, or one (`task=0_3`), is where it is."""
-    coordinator.overload.admit("computation")
     chosen = None if task is None else _parse_task(task)
-    stored = await _recorded(coordinator, group_id, generation)
-    with refusing_input(), coordinator.computation(principal_of(request).group_prefix):
+    with refusing_input(), computing(request, coordinator):
+        stored = await _recorded(coordinator, group_id, generation)
         classes = coordinator.allowed_assignors.class_paths
         explained = await run_in_worker(request, coordinator, explain, stored, chosen, classes)
     if explained is None:

@@ -12,9 +12,15 @@ from fastapi import Depends, Query, Request, Response
 
 from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
-from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
-from coordinator_api.http.dependencies import TheCoordinator, checked_router, document_body, problems, run_on_document
+from coordinator_api.http.dependencies import (
+    TheCoordinator,
+    checked_router,
+    computing,
+    document_body,
+    problems,
+    run_on_document,
+)
 from coordinator_api.http.models.groups import AssignAnswer, SimulateAnswer
 from coordinator_api.runtime.coordinator import Coordinator
 
@@ -81,8 +87,7 @@ async def _computed(
     request: Request, coordinator: Coordinator, compute: Callable[..., bytes], *asked: ForecastRequest
 ) -> Response:
     """What `compute` makes of the document. Raises Problem for a body, or bytes in it, that cannot be used."""
-    coordinator.overload.admit("computation")
-    with coordinator.computation(principal_of(request).group_prefix):
+    with computing(request, coordinator):
         answer = await run_on_document(
             request, coordinator, "input.members", compute, coordinator.document_bounds, *asked
         )
