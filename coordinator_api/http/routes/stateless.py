@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Query, Request, Response
+from pydantic import BaseModel, Field
 
 from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
@@ -36,51 +37,40 @@ async def assign_once(request: Request, coordinator: TheCoordinator) -> Response
 
 
 _DEFAULT = ForecastModel()
-_Rate = Annotated[float, Query(ge=LOWEST_RATE, le=HIGHEST_RATE, allow_inf_nan=False)]
-_Ms = Annotated[int, Query(ge=0, le=LONGEST_MS)]
+_Rate = Annotated[float, Field(ge=LOWEST_RATE, le=HIGHEST_RATE, allow_inf_nan=False)]
+_Ms = Annotated[int, Field(ge=0, le=LONGEST_MS)]
 
 
-# asynchronous, or FastAPI would hand each call of it to a thread
-async def _request(
-    max_rounds: Annotated[
-        int | None,
-        Query(
-            ge=1,
-            le=MAX_ROUNDS,
-            description="After so many it stops, the recorded one included; by default as late as allowed.",
-        ),
-    ] = None,
-    restore_records_per_s: _Rate = _DEFAULT.restore_records_per_s,
-    standby_records_per_s: _Rate = _DEFAULT.standby_records_per_s,
-    appended_records_per_s: Annotated[
-        float,
-        Query(ge=0, le=HIGHEST_RATE, allow_inf_nan=False, description="By each stateful task while it runs."),
-    ] = _DEFAULT.appended_records_per_s,
-    rebalance_ms: _Ms = _DEFAULT.rebalance_ms,
-    session_timeout_ms: _Ms = _DEFAULT.session_timeout_ms,
-    state_cleanup_delay_ms: _Ms = _DEFAULT.state_cleanup_delay_ms,
-    jitter: Annotated[float, Query(ge=0, le=1, allow_inf_nan=False)] = _DEFAULT.jitter,
-    seed: Annotated[int, Query(ge=-(2**63), lt=2**63)] = _DEFAULT.seed,
-) -> ForecastRequest:
-    model = ForecastModel(
-        restore_records_per_s,
-        standby_records_per_s,
-        appended_records_per_s,
-        rebalance_ms,
-        session_timeout_ms,
-        state_cleanup_delay_ms,
-        jitter,
-        seed,
+class _Forecast(BaseModel):
+    max_rounds: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_ROUNDS,
+        description="After so many it stops, the recorded one included; by default as late as allowed.",
     )
-    return ForecastRequest(model, max_rounds)
+    restore_records_per_s: _Rate = _DEFAULT.restore_records_per_s
+    standby_records_per_s: _Rate = _DEFAULT.standby_records_per_s
+    appended_records_per_s: float = Field(
+        _DEFAULT.appended_records_per_s,
+        ge=0,
+        le=HIGHEST_RATE,
+        allow_inf_nan=False,
+        description="By each stateful task while it runs.",
+    )
+    rebalance_ms: _Ms = _DEFAULT.rebalance_ms
+    session_timeout_ms: _Ms = _DEFAULT.session_timeout_ms
+    state_cleanup_delay_ms: _Ms = _DEFAULT.state_cleanup_delay_ms
+    jitter: float = Field(_DEFAULT.jitter, ge=0, le=1, allow_inf_nan=False)
+    seed: int = Field(_DEFAULT.seed, ge=-(2**63), lt=2**63)
 
 
 @router.post("/simulate", response_model=SimulateAnswer, openapi_extra=_RECORDED_DOCUMENT)
 async def forecast_once(
-    request: Request, coordinator: TheCoordinator, asked: Annotated[ForecastRequest, Depends(_request)]
+    request: Request, coordinator: TheCoordinator, asked: Annotated[_Forecast, Query()]
 ) -> Response:
     """The rebalances that follow, until the group is stable, repeats itself, or has had `max_rounds` of them."""
-    return await _computed(request, coordinator, simulate, asked)
+    model = ForecastModel(**asked.model_dump(exclude={"max_rounds"}))
+    return await _computed(request, coordinator, simulate, ForecastRequest(model, asked.max_rounds))
 
 
 async def _computed(
