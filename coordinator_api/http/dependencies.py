@@ -164,9 +164,9 @@ class JsonBody(Generic[Model]):
 
     @property
     def described(self) -> dict[str, Any]:
-        """For `openapi_extra`; `openapi.py` adds the model's schema."""
+        """The `requestBody` of its calls; `openapi.py` adds the model's schema."""
         schema = {"$ref": f"#/components/schemas/{self.model.__name__}"}
-        return {"requestBody": {"required": self._required, "content": {"application/json": {"schema": schema}}}}
+        return {"required": self._required, "content": {"application/json": {"schema": schema}}}
 
     async def __call__(self, request: Request) -> Model:
         """Raises Problem with the place of what is wrong."""

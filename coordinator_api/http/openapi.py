@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -59,11 +59,7 @@ def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
 def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     """The document. `app`: with all its routes."""
     document = app.openapi()
-    _, definitions = models_json_schema(
-        [(each, "validation") for each in _bodies(app)], ref_template="#/components/schemas/{model}"
-    )
-    _close_maps(definitions)
-    document["components"]["schemas"].update(definitions["$defs"])
+    _describe_bodies(app, document)
     _secure(document, needs_token)
     _say_where_groups_are(document)
     _take_reasons(document)
@@ -80,11 +76,18 @@ def examples() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _bodies(app: FastAPI) -> Iterator[type[BaseModel]]:
-    """Those that the routes read. The routes refer to their schemas by name."""
+def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
+    """Those that `JsonBody` reads. FastAPI does not know that a dependency reads a body."""
+    models: list[tuple[type[BaseModel], Literal["validation"]]] = []
     for route in app.routes:
         if isinstance(route, APIRoute):
-            yield from (each.call.model for each in route.dependant.dependencies if isinstance(each.call, JsonBody))
+            for body in (each.call for each in route.dependant.dependencies if isinstance(each.call, JsonBody)):
+                for method in route.methods or ():
+                    document["paths"][route.path][method.lower()]["requestBody"] = body.described
+                models.append((body.model, "validation"))
+    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")
+    _close_maps(definitions)
+    document["components"]["schemas"].update(definitions["$defs"])
 
 
 def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

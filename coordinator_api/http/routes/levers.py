@@ -77,12 +77,7 @@ async def resume_group(request: Request, group: TheGroup) -> None:
     await _apply(group, events.SetLever(LeverName.PAUSE, False, caller(request), reason_of(request)))
 
 
-@router.put(
-    "/{group}/rejoin-grace",
-    status_code=204,
-    responses=problems(404, 409, 415),
-    openapi_extra=_REJOIN_GRACE.described,
-)
+@router.put("/{group}/rejoin-grace", status_code=204, responses=problems(404, 409, 415))
 async def set_rejoin_grace(
     request: Request,
     body: Annotated[RejoinGraceBody, Depends(_REJOIN_GRACE)],
@@ -173,7 +168,7 @@ async def show_hold(request: Request, group: TheGroup, coordinator: TheCoordinat
     return answer(HoldAnswer.model_validate({"hold": hold, "held": {**dict(held), **looked}}))
 
 
-@router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415), openapi_extra=_HOLD.described)
+@router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415))
 async def hold_rebalances(
     request: Request, body: Annotated[HoldBody, Depends(_HOLD)], group_id: GroupId, coordinator: TheCoordinator
 ) -> None:

@@ -100,9 +100,7 @@ async def _admit_join(coordinator: TheCoordinator) -> None:
 
 
 @router.post(
-    "/subscriptions",
-    responses={status: {"model": SubscriptionAnswer, "links": _THEN} for status in (200, 201)},
-    openapi_extra=_SUBSCRIPTION.described,
+    "/subscriptions", responses={status: {"model": SubscriptionAnswer, "links": _THEN} for status in (200, 201)}
 )
 async def subscribe(
     request: Request,
@@ -186,11 +184,7 @@ async def fetch_assignment(
     )
 
 
-@router.post(
-    "/members/{member}/heartbeat",
-    responses={200: {"model": HeartbeatAnswer}},
-    openapi_extra=_HEARTBEAT.described,
-)
+@router.post("/members/{member}/heartbeat", responses={200: {"model": HeartbeatAnswer}})
 async def heartbeat(
     runtime: TheGroup, member_id: MemberId, body: Annotated[HeartbeatBody, Depends(_HEARTBEAT)]
 ) -> Response:
@@ -199,11 +193,7 @@ async def heartbeat(
     return answer(HeartbeatAnswer.model_validate(answered))
 
 
-@router.post(
-    "/heartbeat",
-    responses={200: {"model": ProcessHeartbeatAnswer}},
-    openapi_extra=_PROCESS_HEARTBEAT.described,
-)
+@router.post("/heartbeat", responses={200: {"model": ProcessHeartbeatAnswer}})
 async def process_heartbeat(
     request: Request,
     coordinator: TheCoordinator,
@@ -237,11 +227,7 @@ async def process_heartbeat(
     return answer(ProcessHeartbeatAnswer.model_validate(answered))
 
 
-@router.delete(
-    "/members/{member}",
-    status_code=204,
-    openapi_extra=_LEAVE.described,
-)
+@router.delete("/members/{member}", status_code=204)
 async def leave(
     runtime: TheGroup, member_id: MemberId, _body: Annotated[LeaveBody, Depends(_LEAVE)], instance_id: InstanceId = None
 ) -> None:

@@ -44,7 +44,6 @@ async def list_tokens(request: Request, tokens: TheTokens) -> Response:
     "",
     status_code=201,
     responses={201: {"model": CreatedTokenAnswer}, **problems(409, 415)},
-    openapi_extra=_TOKEN.described,
 )
 async def create_token(request: Request, tokens: TheTokens, body: Annotated[TokenBody, Depends(_TOKEN)]) -> Response:
     """Create a token (201). The answer has it, and nobody can ask for it again.
