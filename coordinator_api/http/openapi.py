@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -58,7 +59,7 @@ def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
 
 def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     """The document. `app`: with all its routes."""
-    document = app.openapi()
+    document = deepcopy(app.openapi())  # which FastAPI keeps
     _describe_bodies(app, document)
     _secure(document, needs_token)
     _say_where_groups_are(document)

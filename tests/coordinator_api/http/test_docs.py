@@ -12,7 +12,9 @@ import pytest
 from bs4 import BeautifulSoup
 from jsonschema import Draft202012Validator
 
-from coordinator_api.http.openapi import examples
+from coordinator_api.http.app import create_app
+from coordinator_api.http.openapi import described, examples
+from coordinator_api.settings import Settings
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.http import example_story
 from tests.coordinator_api.service_process import ServiceProcess
@@ -119,6 +121,12 @@ def test_should_say_whether_calls_carry_a_token(document: Any, tmp_path: Path) -
     assert document["security"] == [{}, {name: []}], "it is not needed"
     assert refused == [(401, "SASL_AUTHENTICATION_FAILED")] * 5
     assert page.status_code == 200
+
+
+def test_should_describe_the_calls_alike_below_each_prefix() -> None:
+    app = create_app(Settings())
+
+    assert described(app) == described(app)
 
 
 def test_should_show_the_calls_on_a_page_that_loads_nothing_from_elsewhere(service: ServiceProcess) -> None:
