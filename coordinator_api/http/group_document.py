@@ -29,7 +29,6 @@ from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.levers import Lever
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.http.advice import advice, condition, has_active_task
-from coordinator_api.http.json_objects import encode_in_pieces
 from coordinator_api.http.models.groups import (
     GroupAnswer,
     GroupLine,
@@ -70,12 +69,6 @@ def group_line(group_id: str, image: GroupImage, notices: Sequence[ToldNotice]) 
         notices=len(notices),
         declared_at_ms=image.origin.declared_at_ms,
     )
-
-
-async def group_document(runtime: GroupRuntime, clusters: Clusters) -> bytes:
-    """`described_group` as JSON."""
-    group = await described_group(runtime, clusters)
-    return await asyncio.to_thread(encode_in_pieces, dict(group))
 
 
 async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAnswer:

@@ -1,6 +1,5 @@
-"""JSON. Read by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no number that is too large, no
-deep nesting. Of a name that an object has twice, the last one counts. Written, when it is long, so that other threads
-run meanwhile.
+"""JSON, read by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no number that is too large, no
+deep nesting. Of a name that an object has twice, the last one counts.
 
 A document that a caller sends (a definition, a recording, a placement problem) is read in a worker process, because a
 large one takes seconds, and so may what is made of it: there it holds up nobody, its memory comes back, and it ends
@@ -11,10 +10,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, TypeVarTuple
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from coordinator_api.http.problems import Problem
 
@@ -31,9 +30,6 @@ or read again elsewhere, where the stack is deeper already.
 
 _TOO_DEEP = f"nested too deeply: up to {MAX_NESTING} objects and lists in each other"
 _PLACE = re.compile(r" at line (?P<line>\d+) column (?P<column>\d+)$")
-
-_PIECE = 200
-"""Elements of a list that are written at one time, within a millisecond or so."""
 
 
 def parse_object(raw: bytes) -> dict[str, object]:
@@ -90,24 +86,6 @@ def not_json(message: str, raw: bytes) -> Problem:
         f"body: not JSON: {message[: found.start()]} at byte {offset}",
         extensions={"offset": offset},
     )
-
-
-def encode_in_pieces(document: Mapping[str, object]) -> bytes:
-    """As ASCII; values may be pydantic's models. For a thread beside the event loop: the encoder has the interpreter
-    lock from its start to its end, so it gets the long lists of the object piece by piece.
-    """
-    fields = (to_json(name, ensure_ascii=True) + b":" + b"".join(_pieces(value)) for name, value in document.items())
-    return b"{" + b",".join(fields) + b"}"
-
-
-def _pieces(value: object) -> Iterator[bytes]:
-    if not isinstance(value, list):
-        yield to_json(value, ensure_ascii=True)
-        return
-    yield b"["
-    for start in range(0, len(value), _PIECE):
-        yield (b"," if start else b"") + to_json(value[start : start + _PIECE], ensure_ascii=True)[1:-1]
-    yield b"]"
 
 
 def _values(outer: object) -> Iterable[object]:

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from pydantic_core import to_json
+
 from assignor.cluster import TopicMetadata
 from assignor.errors import InputError, KafkaError
 from assignor.group_tasks import make_tasks
 from assignor.protocol.versions import ReceivedVersions
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.group_document import described_group
-from coordinator_api.http.json_objects import encode_in_pieces
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import Definition
 from coordinator_api.runtime.group_runtime import GroupRuntime
@@ -120,7 +121,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
     shown["members"] = [{**each, "last_heard_ms": None} for each in document["members"]]
     shown["cluster"] = document["cluster"] and {**document["cluster"], "looked_at_ms": None}
     shown.pop("stored_bytes", None)
-    return hashlib.sha256(encode_in_pieces(shown)).hexdigest()[:16]
+    return hashlib.sha256(to_json(shown)).hexdigest()[:16]
 
 
 def task_total(definition: Definition, image: GroupImage) -> int | None:

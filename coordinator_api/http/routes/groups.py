@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -30,7 +31,7 @@ from coordinator_api.http.dependencies import (
     problems,
     run_on_document,
 )
-from coordinator_api.http.group_document import group_document, group_line
+from coordinator_api.http.group_document import described_group, group_line
 from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList, UnreadableGroupLine
 from coordinator_api.http.other_coordinators import groups_elsewhere
 from coordinator_api.http.problems import Problem
@@ -128,15 +129,15 @@ async def describe_group(request: Request, group_id: GroupId, coordinator: TheCo
     tell people, such as records that were dropped.
     """
     coordinator.overload.admit("describe")
-    document = await unless_hung_up(request, _description(group_id, coordinator))
-    return Response(document, media_type="application/json")
+    return await unless_hung_up(request, _description(group_id, coordinator))
 
 
-async def _description(group_id: str, coordinator: Coordinator) -> bytes:
+async def _description(group_id: str, coordinator: Coordinator) -> Response:
     """Large groups keep a thread busy: others wait their turn, so that the threads are left to heartbeats."""
     runtime = coordinator.group(group_id)
     async with coordinator.descriptions:
-        return await group_document(runtime, coordinator.clusters)
+        group = await described_group(runtime, coordinator.clusters)
+        return await asyncio.to_thread(answer, group)
 
 
 @router.delete("/{group}", status_code=204, responses=problems(404, 409))

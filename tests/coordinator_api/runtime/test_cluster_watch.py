@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,14 @@ from assignor.types import AssignorErrorCode
 from coordinator_api.group import events
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, assignment_error
-from coordinator_api.http.group_document import group_document
+from coordinator_api.http.group_document import described_group
 from coordinator_api.runtime.definitions import read_definition
 from tests.coordinator_api.fake_cluster import MOST_PARTITIONS, FakeCluster, OutOfReach, WatchedGroup, watched
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
 
 
 async def described(group: WatchedGroup) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(await group_document(group.runtime, group.clusters))
-    return document
+    return (await described_group(group.runtime, group.clusters)).model_dump(mode="json")
 
 
 async def asked_to_rejoin(group: WatchedGroup) -> None:
