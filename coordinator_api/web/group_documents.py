@@ -23,7 +23,6 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.http.group_document import described_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import Definition
-from coordinator_api.runtime.group_runtime import GroupRuntime
 
 KEPT_S = 1.0
 SHARE_OF_TIME = 4
@@ -49,7 +48,6 @@ class GroupDocuments:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._kept: dict[str, GroupDocument] = {}
-        self._totals: dict[str, tuple[tuple[int, int], int | None]] = {}
         self._under_way: dict[str, asyncio.Task[GroupDocument]] = {}
 
     async def now(self, group_id: str) -> GroupDocument:
@@ -82,20 +80,8 @@ class GroupDocuments:
             group = await described_group(runtime, self._coordinator.clusters)
             values = await asyncio.to_thread(group.model_dump, mode="json")
             digest = await asyncio.to_thread(digest_of, values)
-            tasks = await self._task_total(runtime, image)
+            tasks = await asyncio.to_thread(task_total, await runtime.definition(image), image)
             return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks)
-
-    async def _task_total(self, runtime: GroupRuntime, image: GroupImage) -> int | None:
-        """Counted again when another definition, or another rebalance, may have changed it."""
-        last = image.last_rebalance
-        counted_for = image.revision, -1 if last is None else last.generation_id
-        found = self._totals.get(runtime.group_id)
-        if found is None or found[0] != counted_for:
-            total = await asyncio.to_thread(task_total, await runtime.definition(image), image)
-            found = self._totals[runtime.group_id] = counted_for, total
-            for gone in self._totals.keys() - self._coordinator.groups.keys():
-                del self._totals[gone]
-        return found[1]
 
     def _made(self, group_id: str, done: asyncio.Task[GroupDocument]) -> None:
         del self._under_way[group_id]
