@@ -15,7 +15,6 @@ import asyncio
 import time
 from typing import NamedTuple
 
-from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -164,7 +163,6 @@ class RequestGuard:
         self._bodies = bodies
         self._proxies = proxies
         self._audit = audit
-        self._measured: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -236,18 +234,9 @@ class RequestGuard:
         # the route's pattern, not the path: groups and members must not become label values
         route = call.endpoint.route if call is not None else getattr(scope.get("route"), "path", _NO_ROUTE)
         method = scope["method"] if route != _NO_ROUTE else "(any)"
-        measured = self._measured.get((method, route, status))
-        if measured is None:
-            coordinator: Coordinator = scope["app"].state.coordinator
-            metrics = coordinator.metrics
-            measured = (
-                metrics.requests.labels(method, route, str(status)),
-                metrics.request_duration.labels(method, route),
-            )
-            self._measured[method, route, status] = measured
-        requests, duration = measured
-        requests.inc()
-        duration.observe(seconds)
+        coordinator: Coordinator = scope["app"].state.coordinator
+        coordinator.metrics.requests.labels(method, route, str(status)).inc()
+        coordinator.metrics.request_duration.labels(method, route).observe(seconds)
 
 
 def _ends_connection(scope: Scope, answer: Message) -> bool:
