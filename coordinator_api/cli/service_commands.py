@@ -86,9 +86,9 @@ def serve(settings: Settings) -> None:
     A flag overrides the environment (ASSIGNOR_*), which overrides the file, which overrides the default.
     """
     from coordinator_api.http import server
-    from coordinator_api.web.pages import WebPages
+    from coordinator_api.web.pages import WEB_PAGES
 
-    server.run(settings, say, WebPages())
+    server.run(settings, say, WEB_PAGES)
 
 
 @options_of(settings=settings_of_database)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Protocol
+from typing import NamedTuple
 
 from fastapi import FastAPI
 from starlette.routing import BaseRoute
@@ -39,17 +39,14 @@ _TAGS = ("groups", "levers", "members", "rebalances", "logs", "stateless", "toke
 _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 
-class Pages(Protocol):
-    """The web page: what `coordinator_api.web` serves, which stands above this room."""
+class Pages(NamedTuple):
+    """The web page: what `coordinator_api.web` serves, which stands above this room. `install`: called before the first
+    request.
+    """
 
-    @property
-    def routes(self) -> Sequence[BaseRoute]: ...
-
-    @property
-    def problem_page(self) -> problems.ProblemPage: ...
-
-    def install(self, app: FastAPI, coordinator: Coordinator) -> None:
-        """Called before the first request."""
+    routes: Sequence[BaseRoute]
+    problem_page: problems.ProblemPage
+    install: Callable[[FastAPI, Coordinator], None]
 
 
 def create_app(
@@ -115,7 +112,6 @@ def create_app(
     )
     problems.install(app)
     app.add_exception_handler(NotOwner, on_not_owner)
-    if pages is not None:
-        setattr(app.state, problems.PROBLEM_PAGE, pages.problem_page)
+    app.state.problem_page = None if pages is None else pages.problem_page
     openapi.install(app, lambda: not access.credentials.is_empty)
     return app

@@ -114,9 +114,6 @@ def problem_response(problem: Problem) -> Response:
 ProblemPage = Callable[[Scope, Problem], Response | None]
 """A problem for people, as a page; None for a caller who is a program."""
 
-PROBLEM_PAGE = "problem_page"
-"""Under this name the application's state has its `ProblemPage`."""
-
 PROBLEM_CODE = "problem_code"
 """Under this key the `state` of a request has the code of the problem that it was answered with."""
 
@@ -124,7 +121,7 @@ PROBLEM_CODE = "problem_code"
 def answer_to(scope: Scope, problem: Problem) -> Response:
     """The problem as the caller of this request can read it: a page for a browser, else a document."""
     scope.setdefault("state", {})[PROBLEM_CODE] = problem.code
-    page: ProblemPage | None = getattr(scope["app"].state, PROBLEM_PAGE, None)
+    page: ProblemPage | None = scope["app"].state.problem_page
     return (page and page(scope, problem)) or problem_response(problem)
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fastapi import FastAPI, Request, Response
 from starlette.responses import RedirectResponse
-from starlette.routing import BaseRoute
 
+from coordinator_api.http.app import Pages
 from coordinator_api.http.dependencies import checked_router
-from coordinator_api.http.problems import ProblemPage
 from coordinator_api.http.proxies import reference
 from coordinator_api.runtime.admission import Admission
 from coordinator_api.runtime.coordinator import Coordinator
@@ -59,21 +56,14 @@ async def redoc(request: Request) -> Response:
     return RedirectResponse(reference(request.scope, "/docs"))
 
 
-class WebPages:
-    """As `http.app.Pages`."""
+def install(app: FastAPI, coordinator: Coordinator) -> None:
+    """What the routes find in the application's state."""
+    static_files.static_files()  # packing them takes too long for a request
+    app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
+    app.state.group_documents = documents = GroupDocuments(coordinator)
+    app.state.group_grids = GroupGrids(documents)
+    app.state.held_changes = lever_page.HeldChanges(coordinator)
+    app.state.group_summaries = GroupSummaries(coordinator, documents)
 
-    @property
-    def routes(self) -> Sequence[BaseRoute]:
-        return [*router.routes, *(route for file in PAGES for route in file.router.routes)]
 
-    @property
-    def problem_page(self) -> ProblemPage:
-        return problem_page
-
-    def install(self, app: FastAPI, coordinator: Coordinator) -> None:
-        static_files.static_files()  # packing them takes too long for a request
-        app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
-        app.state.group_documents = documents = GroupDocuments(coordinator)
-        app.state.group_grids = GroupGrids(documents)
-        app.state.held_changes = lever_page.HeldChanges(coordinator)
-        app.state.group_summaries = GroupSummaries(coordinator, documents)
+WEB_PAGES = Pages([*router.routes, *(route for file in PAGES for route in file.router.routes)], problem_page, install)

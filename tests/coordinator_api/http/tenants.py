@@ -15,7 +15,7 @@ from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of, format_entries
 from coordinator_api.http.app import create_app
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.web.pages import WebPages
+from coordinator_api.web.pages import WEB_PAGES
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.store.databases import settings_for
 
@@ -50,7 +50,7 @@ async def tenants(
     )
     changes = {"group_initial_rebalance_delay_ms": 0, "auth_tokens": format_entries(entries), **changes}
     async with AsyncExitStack() as stack:
-        app = create_app(settings_for(directory, **changes), pages=WebPages())
+        app = create_app(settings_for(directory, **changes), pages=WEB_PAGES)
         await stack.enter_async_context(app.router.lifespan_context(app))
         app.state.coordinator.overload.admit = lambda kind: None  # the loop of a busy machine is late
         yield Tenants(app, stack)

@@ -17,7 +17,7 @@ from assignor.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_api.http.app import create_app
 from coordinator_api.http.call_rights import OPEN_PATHS, is_page
 from coordinator_api.settings import Settings
-from coordinator_api.web.pages import WebPages
+from coordinator_api.web.pages import WEB_PAGES
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, subscription
 from tests.coordinator_api.http.endpoints import RIGHTS
@@ -167,7 +167,7 @@ def built() -> set[tuple[str, str]]:
 
 def _routes() -> Iterator[tuple[str, str]]:
     """Every method and address of the application, but the open ones and those of `PAGE_RIGHTS`."""
-    routes: list[Any] = list(create_app(Settings(), pages=WebPages()).routes)
+    routes: list[Any] = list(create_app(Settings(), pages=WEB_PAGES).routes)
     for route in routes:
         for method in route.methods - {"HEAD"}:
             if route.path not in OPEN_PATHS and not is_page(route.path):
@@ -238,7 +238,7 @@ def test_should_have_a_right_for_every_address_and_nothing_else(built: set[tuple
 
 def test_should_build_every_route_before_the_first_request() -> None:
     """A router that is included would be built within it."""
-    routes = create_app(Settings(), pages=WebPages()).routes
+    routes = create_app(Settings(), pages=WEB_PAGES).routes
     documents = [route.path for route in routes if type(route) is Route]  # no group is named there, and nothing changed
     calls = [route for route in routes if isinstance(route, APIRoute)]
 

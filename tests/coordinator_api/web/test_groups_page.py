@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 
 from assignor.access.principals import Right
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value, is_page
-from coordinator_api.web.pages import WebPages
+from coordinator_api.web.pages import WEB_PAGES
 from coordinator_api.web.static_files import address_of, static_files
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
@@ -249,7 +249,7 @@ async def test_should_name_only_files_that_are_there(service: Tenants) -> None:
 def test_should_have_a_right_for_every_page_and_nothing_else() -> None:
     routes = {
         (method, str(getattr(route, "path", "")))
-        for route in WebPages().routes
+        for route in WEB_PAGES.routes
         for method in getattr(route, "methods", ())
     }
 
