@@ -6,7 +6,7 @@ Runs in a worker process: each rebalance is run again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from assignor.clients.task_lags import is_caught_up
@@ -15,7 +15,6 @@ from assignor.explain import reason_in_full
 from assignor.names import InstanceNames
 from assignor.rerun import run
 from assignor.story import PastRebalance, TaskChange, TaskRebalance, TaskStory, story
-from assignor.story.recorded_copies import PlacedCopy
 from assignor.story.words import copies_text, triggers_text
 from assignor.types import ProcessId, TaskId
 from coordinator_api.http.computations import own_assignors
@@ -53,21 +52,15 @@ def _document(told: TaskStory, unreadable: int) -> dict[str, object]:
     for is_dull, several in groupby(told.rebalances, key=lambda each: each.change in _UNCHANGED):
         same = list(several)
         rounds += [same] if is_dull else [[each] for each in same]
-    summary, last = told.summary, told.rebalances[-1]
+    last = told.rebalances[-1]
     return {
-        "task": str(told.task),
         "rounds": [_round(each, told, names) for each in reversed(rounds)],
         "unreadable": unreadable,
-        "moves": summary.moves,
         "rebalances": len(told.rebalances),
-        "warm_up_rounds": summary.warm_up_rounds,
-        "without_owner_ms": summary.without_owner_ms,
-        "without_owner_since_ms": summary.without_owner_since_ms,
-        "copies": [_copy(copy, names) for copy in summary.copies],
-        "waiting": _waiting(last, names),
+        "summary": told.summary,
+        "names": names,
         "candidates": _candidates(last, names),
         "steps": _steps(last, names),
-        "stateful": None if last.explanation is None else last.explanation.stateful,
         "target": None
         if last.explanation is None or last.explanation.target is None
         else names.short(last.explanation.target),
@@ -81,29 +74,15 @@ def _round(same: Sequence[TaskRebalance], told: TaskStory, names: InstanceNames)
     first, each = same[0], same[-1]
     facts = each.facts
     return {
-        "generation_id": facts.generation,
+        "facts": facts,
         "from_generation_id": first.facts.generation,
         "count": len(same),
-        "now_ms": facts.now_ms,
         "change": str(each.change),
         "trigger": triggers_text(facts.triggers, names, told.task) if len(same) == 1 else None,
         "was": copies_text(each.before, names, lags=False) if each.before else None,
-        "copies": [_copy(copy, names) for copy in each.copies],
+        "copies": each.copies,
         "steps": _steps(each, names) if len(same) == 1 else [],
-        "error": facts.error,
-        "led_by": facts.led_by,
         "differs": each.differs,
-        "not_recorded": facts.not_recorded,
-    }
-
-
-def _copy(copy: PlacedCopy, names: InstanceNames) -> dict[str, object]:
-    return {
-        "role": str(copy.role),
-        "instance": names.short(copy.process),
-        "thread": names.thread(copy.process, copy.name or copy.member) or None,
-        "lag": copy.lag,
-        "held_back": copy.held_back,
     }
 
 
@@ -114,19 +93,6 @@ def _steps(each: TaskRebalance, names: InstanceNames) -> list[str]:
     return [
         part[:1].upper() + part[1:] + "." for part in reason_in_full(each.explanation, each.problem, names).split("; ")
     ]
-
-
-def _waiting(each: TaskRebalance, names: InstanceNames) -> Mapping[str, object] | None:
-    waiting = each.waiting
-    if waiting is None:
-        return None
-    return {
-        "kind": str(waiting.kind),
-        "instance": None if waiting.process is None else names.short(waiting.process),
-        "member": waiting.member,
-        "lag": waiting.lag,
-        "next_round_ms": waiting.next_round_ms,
-    }
 
 
 MOST_CANDIDATES = 20

@@ -123,14 +123,13 @@ class GridThread:
 @dataclass(frozen=True, slots=True)
 class GridRow:
     """One instance. `name`: what its threads' client ids have in common, else the beginning of its process id.
-    `tags`: client tags, `key=value`. `endpoint`: where it answers queries.
+    `tags`: client tags, `key=value`.
     """
 
     process_id: str
     name: str
     rack: str | None
     tags: tuple[str, ...]
-    endpoint: str | None
     threads: tuple[GridThread, ...]
 
     @property
@@ -240,7 +239,7 @@ def _packed(chip: Chip) -> str | list[str | int | None]:
 def _chip(
     copy: Mapping[str, Any], acceptable: int, left_ms: int | None, member: Mapping[str, Any], goes_on: bool
 ) -> Chip:
-    lag, role = copy["lag"], _role(copy["role"])
+    lag, role = copy["lag"], copy["role"]
     if member["away_until_ms"] is not None:
         return Chip(copy["task"], role, "away", None, None, None)
     if lag is None:
@@ -254,10 +253,6 @@ def _chip(
     known = lag if lag is not None and lag >= 0 else None
     whole = copy["end_offset_sum"] if known is not None else None
     return Chip(copy["task"], role, standing, known, whole, left_ms if standing == "behind" else None)
-
-
-def _role(role: str) -> str:
-    return role.replace("_", "-").replace(" ", "-")
 
 
 def _acceptable_lag(configs: Mapping[str, Any]) -> int:
@@ -295,8 +290,7 @@ def _row(
     )
     tags = tuple(sorted(f"{key}={value}" for key, value in first["client_tags"].items()))
     rack = next((member["rack"] for member in members if member["rack"]), None)
-    endpoint = next((member["user_endpoint"] for member in members if member["user_endpoint"]), None)
-    return GridRow(process_id, _instance_name(process_id, members), rack, tags, endpoint, tuple(threads))
+    return GridRow(process_id, _instance_name(process_id, members), rack, tags, tuple(threads))
 
 
 def _instance_name(process_id: str, members: Sequence[Mapping[str, Any]]) -> str:
