@@ -49,6 +49,21 @@ class Pages(NamedTuple):
     install: Callable[[FastAPI, Coordinator], None]
 
 
+async def open_with_tokens(settings: Settings, access: Access, url: str = "") -> Coordinator:
+    """`access` gets the tokens of the database, too. `url`: as of `open_coordinator`.
+
+    Raises StoreError, and SettingsError where others reach the service without a token.
+    """
+    coordinator = await open_coordinator(settings, url, access.is_tenant)
+    try:
+        await access.load(coordinator.tokens, is_shared=coordinator.lease.is_shared)
+        access.check_exposure(settings.host)
+    except BaseException:
+        await coordinator.close()
+        raise
+    return coordinator
+
+
 def create_app(
     settings: Settings,
     coordinator: Coordinator | None = None,
@@ -56,8 +71,8 @@ def create_app(
     pages: Pages | None = None,
     connections: OpenConnections | None = None,
 ) -> FastAPI:
-    """`coordinator`: one that is open already; without it the application opens its own when it starts. Either way it
-    is closed when the application stops. `access`: with the tokens of the settings; by default it is made of them.
+    """`coordinator`, `access`: as `open_with_tokens` left them; without them the application opens its own when it
+    starts. Either way the coordinator is closed when the application stops.
     `pages`: for people; without them the service answers programs only. `connections`: those of the server, without
     which no broken connection is noticed.
 
@@ -69,17 +84,13 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = (
-            coordinator if coordinator is not None else await open_coordinator(settings, is_tenant=access.is_tenant)
-        )
+        opened = await open_with_tokens(settings, access) if coordinator is None else coordinator
         app.state.coordinator = opened
         app.state.access = access
         app.state.connections = connections or OpenConnections(opened)
         app.state.other_coordinators = others = OtherCoordinators(opened)
         audit.on_lost = opened.metrics.lost_audit_lines.inc
         try:
-            await access.load(opened.tokens, is_shared=opened.lease.is_shared)
-            access.check_exposure(settings.host)
             if pages is not None:
                 pages.install(app, opened)
             async with access.kept_up_to_date():

@@ -47,7 +47,6 @@ _SHARE_OF_TIME = 20
 class CreatedToken(NamedTuple):
     """`token`: what is told once, and kept nowhere. `closes`: until now the service asked for no token."""
 
-    entry: TokenEntry
     token: str
     closes: bool
 
@@ -107,12 +106,7 @@ class CreatedTokens:
         """By name. Raises StoreError."""
         async with self._one_at_a_time:
             await self._load_anew()
-        found = [
-            ListedToken(source, entry, self._stored.get(entry.principal.name) if source == FROM_DATABASE else None)
-            for source, entry in self._credentials.all_entries()
-            if _is_within(caller, entry.principal)
-        ]
-        return sorted(found, key=lambda each: (each.entry.principal.name, each.source))
+        return sorted(self._visible(caller), key=lambda each: (each.entry.principal.name, each.source))
 
     async def create(self, caller: Principal, principal: Principal, expires_ms: int | None) -> CreatedToken:
         """Raises Problem, StoreError."""
@@ -138,13 +132,17 @@ class CreatedTokens:
             except NameTaken:
                 raise _name_is_taken(principal.name) from None
         _log("token_created", caller, entry)
-        return CreatedToken(entry, token, closes)
+        return CreatedToken(token, closes)
 
     async def revoke(self, caller: Principal, name: str) -> None:
         """Raises Problem, StoreError."""
         async with self._one_at_a_time:
             await self._load_anew()
-            source, entry = self._visible(caller, name)
+            found = [each for each in self._visible(caller) if each.entry.principal.name == name]
+            if not found:
+                raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
+            # a setting may have got a token of this name later
+            source, entry, _ = min(found, key=lambda each: each.source != FROM_DATABASE)
             if source != FROM_DATABASE:
                 raise Problem(
                     "UNACCEPTABLE_CREDENTIAL", f"the token {name} comes from the setting {source}: take it out there"
@@ -160,17 +158,12 @@ class CreatedTokens:
             await self._store_changes(self._store.remove(name))
         _log("token_revoked", caller, entry)
 
-    def _visible(self, caller: Principal, name: str) -> tuple[str, TokenEntry]:
-        found = {
-            source: entry
+    def _visible(self, caller: Principal) -> list[ListedToken]:
+        return [
+            ListedToken(source, entry, self._stored.get(entry.principal.name) if source == FROM_DATABASE else None)
             for source, entry in self._credentials.all_entries()
-            if entry.principal.name == name and _is_within(caller, entry.principal)
-        }
-        if FROM_DATABASE in found:  # a setting may have got a token of this name later
-            return FROM_DATABASE, found[FROM_DATABASE]
-        for source, entry in found.items():
-            return source, entry
-        raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
+            if _is_within(caller, entry.principal)
+        ]
 
     def _check_is_own(self, caller: Principal, principal: Principal) -> None:
         prefix = caller.group_prefix
@@ -232,7 +225,6 @@ class Access:
             self._files.add("auth.token.file", settings.auth_token_file, parse_plain_token)
         if settings.auth_tokens_file is not None:
             self._files.add("auth.tokens.file", settings.auth_tokens_file, parse_entries)
-        self._told_expired = False
         self._signed = _signed_tokens(settings)
         if self._signed is not None:
             self.credentials.also_find(self._signed.find)
@@ -249,8 +241,7 @@ class Access:
         await self._look()
         self.created = CreatedTokens(self.credentials, store, is_shared=is_shared)
         await self.created.load()
-        if self.credentials.have_expired and not self._told_expired:
-            self._told_expired = True
+        if self.credentials.have_expired:
             structlog.get_logger("coordinator_api").warning(
                 "tokens_expired",
                 message="every token has expired, so every call is refused: set auth.token.file, or add a token to "

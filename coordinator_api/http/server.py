@@ -32,7 +32,7 @@ from assignor.access.tls import ReloadedContext, ServerTls, server_context
 from assignor.errors import InputError, Unavailable
 from assignor.operating_system import raise_open_file_limit
 from assignor.printable import lines, one_line
-from coordinator_api.http.app import Pages, create_app
+from coordinator_api.http.app import Pages, create_app, open_with_tokens
 from coordinator_api.http.audit import check_audit_log
 from coordinator_api.http.auth import Access
 from coordinator_api.http.connections import OpenConnections, connection_class
@@ -45,7 +45,6 @@ from coordinator_api.http.housekeeping import (
 )
 from coordinator_api.http.middleware import RequestBodies
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.runtime.opening import open_coordinator
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file
@@ -101,15 +100,8 @@ async def _serve(
     settings: Settings, access: Access, tls: ReloadedContext | None, say: Callable[[str], None], pages: Pages | None
 ) -> None:
     with _listen(settings) as listening:
-        coordinator = await open_coordinator(
-            settings, _url_of(listening, "http" if tls is None else "https"), access.is_tenant
-        )
-        try:
-            await access.load(coordinator.tokens, is_shared=coordinator.lease.is_shared)
-            access.check_exposure(settings.host)
-        except BaseException:
-            await coordinator.close()
-            raise
+        url = _url_of(listening, "http" if tls is None else "https")
+        coordinator = await open_with_tokens(settings, access, url)
         set_aside_what_is_there()
         # at least a second: 0 would wait for ever
         graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
@@ -132,7 +124,8 @@ async def _serve(
         )
 
         def greet() -> str:
-            greeting = _greeting(access, listening, "http" if tls is None else "https")
+            who = "open to this machine" if access.credentials.is_empty else "with a bearer token"
+            greeting = f"assignor coordinator listens on {url} ({who})"
             say(_as_logged(greeting) if settings.log_format == "json" else greeting)
             return greeting
 
@@ -282,11 +275,6 @@ def _url_of(listening: socket.socket, scheme: str) -> str:
     host, port = listening.getsockname()[:2]
     address = f"[{host}]" if ":" in host else host
     return f"{scheme}://{address}:{port}"
-
-
-def _greeting(access: Access, listening: socket.socket, scheme: str) -> str:
-    who = "open to this machine" if access.credentials.is_empty else "with a bearer token"
-    return f"assignor coordinator listens on {_url_of(listening, scheme)} ({who})"
 
 
 def _as_logged(greeting: str) -> str:
