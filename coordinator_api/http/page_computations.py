@@ -18,7 +18,6 @@ from assignor.reading.task_owners import owner_moves, owners_in, tasks_of
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
 from assignor.rerun import LoadOwn, RerunRebalance, run_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
-from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.story import PastRebalance, group_story, group_story_document
 from assignor.story.words import triggers_text
 from assignor.what_if import changed, changes_from_document, difference, difference_document
@@ -137,21 +136,6 @@ def _difference(recorded: RecordedRebalance, load: LoadOwn) -> dict[str, object]
 def _forecast(recorded: RecordedRebalance, load: LoadOwn, max_rounds: int) -> dict[str, object]:
     model = ForecastModel()
     return forecast_document(forecast(recorded, model, max_rounds=max_rounds, load_own=load), model)
-
-
-def group_now(
-    group_id: str, generation_id: int, now_ms: int, snapshot: RebalanceSnapshot, members: Mapping[str, Member]
-) -> RecordedRebalance:
-    """The rebalance that would be decided now. `snapshot`: the definition, with its cluster as it looks now."""
-    return RecordedRebalance(
-        id=f"{group_id}-now",
-        group_id=group_id,
-        generation_id=generation_id,
-        now_ms=now_ms,
-        source="coordinator",
-        snapshot=replace(snapshot, members=members),
-        output=None,
-    )
 
 
 def _ran(recorded: RecordedRebalance, load: LoadOwn) -> RerunRebalance:

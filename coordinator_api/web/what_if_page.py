@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastapi import Request
@@ -19,7 +20,7 @@ from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, computing
 from coordinator_api.http.group_document import LONGEST_LOOK_MS
-from coordinator_api.http.page_computations import group_now, what_if
+from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
 from coordinator_api.web.rendering import page
@@ -115,4 +116,12 @@ async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
     if not members:
         raise InputError("the group has no members now; choose a recorded generation", "generation")
     now_ms = time.time_ns() // 1_000_000
-    return group_now(group_id, image.generation_id, now_ms, snapshot, members)
+    return RecordedRebalance(
+        id=f"{group_id}-now",
+        group_id=group_id,
+        generation_id=image.generation_id,
+        now_ms=now_ms,
+        source="coordinator",
+        snapshot=replace(snapshot, members=members),
+        output=None,
+    )
