@@ -90,14 +90,6 @@ class OpenConnections:
         scope["state"][CONNECTION] = connection
         return connection
 
-    def ends_with_answer(self, connection: Connection) -> None:
-        """The service closes the connection once the present answer is out, or it was that of one request."""
-        self._coordinator.connection_closed(connection.number)
-
-    def hung_up(self, connection: Connection) -> None:
-        """The caller of a held heartbeat hung up."""
-        self._coordinator.connection_lost(connection.number)
-
 
 def connection_of(request: Request) -> Connection | None:
     connection: Connection | None = request.scope["state"][CONNECTION]

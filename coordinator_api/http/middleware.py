@@ -171,11 +171,10 @@ class RequestGuard:
         started = time.perf_counter()
         state = scope.setdefault("state", {})
         connections: OpenConnections = scope["app"].state.connections
+        coordinator: Coordinator = scope["app"].state.coordinator
         headers, body = Headers(scope=scope), RequestBody(self._bodies)
         hides_request = _hides_request(headers)
-        # nothing is to be noted of a call that came through no proxy, which most do
-        if self._proxies.root_path or any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
-            self._proxies.note(scope)
+        self._proxies.note(scope)
         connection = connections.of_request(scope)
         call = state[CALL] = call_of(scope)
         audited = begin(self._audit, scope, call) if call is not None and call.endpoint.is_audited else None
@@ -187,7 +186,7 @@ class RequestGuard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if connection is not None and _ends_connection(scope, message):
-                    connections.ends_with_answer(connection)
+                    coordinator.connection_closed(connection.number)
             await send_on(message)
 
         try:
@@ -203,7 +202,6 @@ class RequestGuard:
             if why_not is not None:
                 raise forbidden(asked, why_not)
             state[BODY] = await self._bodies.arrive(body, call, scope, receive)
-            coordinator: Coordinator = scope["app"].state.coordinator
             if coordinator.lease.is_shared:
                 elsewhere = await not_here(scope, coordinator)
                 if elsewhere is not None:
@@ -227,7 +225,7 @@ class RequestGuard:
         finally:
             body.release()
             if connection is not None and connection.is_forwarded:
-                connections.ends_with_answer(connection)
+                coordinator.connection_closed(connection.number)
             self._measure(call, scope, status, time.perf_counter() - started)
 
     def _measure(self, call: Call | None, scope: Scope, status: int, seconds: float) -> None:

@@ -29,7 +29,7 @@ from coordinator_api.group.outcome import (
 from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.http.audit import note_effect
 from coordinator_api.http.call_rights import principal_of
-from coordinator_api.http.connections import OpenConnections, connection_of, hung_up
+from coordinator_api.http.connections import connection_of, hung_up
 from coordinator_api.http.dependencies import (
     OFF_LOOP_BYTES,
     JsonBody,
@@ -211,12 +211,11 @@ async def process_heartbeat(
     # where no more are held, a heartbeat is answered at once: it is never refused
     waits = wait_s > 0 and body.known is not None and not coordinator.long_polls.is_full
     connection = connection_of(request)
-    connections: OpenConnections = request.app.state.connections
 
     async def caller_gone() -> None:
         await hung_up(request)
         if connection is not None:
-            connections.hung_up(connection)
+            coordinator.connection_lost(connection.number)
 
     beat = events.ProcessHeartbeat(body.heartbeats(), None if connection is None else connection.number_of_heartbeat())
     with coordinator.long_polls.one() if waits else nullcontext():
