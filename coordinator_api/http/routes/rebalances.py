@@ -100,8 +100,8 @@ async def explain_rebalance(
     task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
     """Why every task, or one (`task=0_3`), is where it is."""
-    chosen = None if task is None else _parse_task(task)
     with refusing_input(), computing(request, coordinator):
+        chosen = None if task is None else TaskId.parse(task)
         stored = await _recorded(coordinator, group_id, generation)
         classes = coordinator.allowed_assignors.class_paths
         explained = await run_in_worker(request, coordinator, explain, stored, chosen, classes)
@@ -120,10 +120,3 @@ async def _recorded(coordinator: Coordinator, group_id: str, generation: int) ->
             "the group was empty, and the oldest are dropped (rebalances.retained.count)",
         )
     return document
-
-
-def _parse_task(text: str) -> TaskId:
-    try:
-        return TaskId.parse(text)
-    except ValueError as error:
-        raise Problem("INVALID_REQUEST", f"query.task: {error}", extensions={"where": "query.task"}) from None
