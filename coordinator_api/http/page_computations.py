@@ -7,19 +7,30 @@ code of the library; only the way in is another one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
+from assignor.clients.task_lags import is_caught_up
 from assignor.errors import AssignorFault
 from assignor.explain import reason_in_full
 from assignor.names import InstanceNames, short_members
 from assignor.reading.task_owners import owner_moves, owners_in, tasks_of
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.rerun import LoadOwn, RerunRebalance, run_recorded
+from assignor.rerun import LoadOwn, RerunRebalance, run, run_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
-from assignor.story import PastRebalance, group_story, group_story_document
-from assignor.story.words import triggers_text
+from assignor.story import (
+    PastRebalance,
+    TaskChange,
+    TaskRebalance,
+    TaskStory,
+    group_story,
+    group_story_document,
+    story,
+)
+from assignor.story.words import copies_text, triggers_text
+from assignor.types import ProcessId, TaskId
 from assignor.what_if import changed, changes_from_document, difference, difference_document
 from coordinator_api.http.computations import most_rounds, own_assignors
 from coordinator_api.recorded_documents import expanded
@@ -29,6 +40,9 @@ from coordinator_api.runtime.definitions import DocumentBounds, check_size
 Stored = tuple[int, bytes]
 """A generation, and its recording as it is stored."""
 
+MOST_CANDIDATES = 20
+_UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
+
 
 def tell_history(
     group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
@@ -37,14 +51,38 @@ def tell_history(
     each one off. `stored`: oldest first; `before`: the one before them, which is not told. Raises InputError.
     """
     load = own_assignors(classes)
-    story = group_story((_past(each, load) for each in stored), None if before is None else _past(before, load))
-    names = InstanceNames(story.instances)
-    document = group_story_document(group_id, story)
+    history = group_story((_past(each, load) for each in stored), None if before is None else _past(before, load))
+    names = InstanceNames(history.instances)
+    document = group_story_document(group_id, history)
     rounds = document["rounds"]
     assert isinstance(rounds, list)
-    for told, each in zip(rounds, story.rebalances, strict=True):
+    for told, each in zip(rounds, history.rebalances, strict=True):
         told["words"] = triggers_text(each.facts.triggers, names, None)
-    return {**document, "names": {str(process): names.short(process) for process in story.instances}}
+    return {**document, "names": {str(process): names.short(process) for process in history.instances}}
+
+
+def task_story(
+    stored: Sequence[bytes], has_more: bool, task: TaskId, classes: tuple[str, ...]
+) -> dict[str, object] | None:
+    """One task over the last recorded rebalances, the newest first: where it was and is, and why, rule by rule. None
+    when none of them has the task.
+
+    `stored`: as the repository has them, oldest first. `has_more`: the first of them is only what the next one is
+    compared with. `classes`: those of `AllowedAssignors`.
+    """
+    load, unreadable = own_assignors(classes), 0
+    past: list[PastRebalance] = []
+    for each in stored:
+        document = _document(each)
+        try:
+            past.append(PastRebalance(document["generation_id"], run(document, load)))
+        except AssignorFault:  # its assignor is not here any more, say
+            unreadable += 1
+    before = past.pop(0) if has_more and len(past) > 1 else None
+    told = story(past, task, before)
+    if not told.found:
+        return None
+    return _story_document(told, unreadable)
 
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
@@ -157,3 +195,86 @@ def _document(stored: bytes) -> dict[str, Any]:
 
 def _texts(owners: Mapping[Any, list[str]]) -> dict[str, list[str]]:
     return {str(task): names for task, names in sorted(owners.items())}
+
+
+def _story_document(told: TaskStory, unreadable: int) -> dict[str, object]:
+    names = InstanceNames(told.instances)
+    rounds = []
+    for is_dull, several in groupby(told.rebalances, key=lambda each: each.change in _UNCHANGED):
+        same = list(several)
+        rounds += [same] if is_dull else [[each] for each in same]
+    last = told.rebalances[-1]
+    return {
+        "rounds": [_round(each, told, names) for each in reversed(rounds)],
+        "unreadable": unreadable,
+        "rebalances": len(told.rebalances),
+        "summary": told.summary,
+        "names": names,
+        "candidates": _candidates(last, names),
+        "steps": _steps(last, names),
+        "target": None
+        if last.explanation is None or last.explanation.target is None
+        else names.short(last.explanation.target),
+        "generation_id": last.facts.generation,
+        "differs": last.differs,
+    }
+
+
+def _round(same: Sequence[TaskRebalance], told: TaskStory, names: InstanceNames) -> dict[str, object]:
+    """One rebalance, or a row of those in which nothing changed."""
+    first, each = same[0], same[-1]
+    facts = each.facts
+    return {
+        "facts": facts,
+        "from_generation_id": first.facts.generation,
+        "count": len(same),
+        "change": str(each.change),
+        "trigger": triggers_text(facts.triggers, names, told.task) if len(same) == 1 else None,
+        "was": copies_text(each.before, names, lags=False) if each.before else None,
+        "copies": each.copies,
+        "steps": _steps(each, names) if len(same) == 1 else [],
+        "differs": each.differs,
+    }
+
+
+def _steps(each: TaskRebalance, names: InstanceNames) -> list[str]:
+    """A sentence for each rule that had a part in it."""
+    if each.explanation is None or each.problem is None:
+        return []
+    return [
+        part[:1].upper() + part[1:] + "." for part in reason_in_full(each.explanation, each.problem, names).split("; ")
+    ]
+
+
+def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
+    """Instances with the lag that the assignor was given, the nearest first."""
+    problem = each.problem
+    if problem is None:
+        return {"listed": [], "more": 0}
+    roles = {copy.process: copy.role for copy in reversed(each.copies)}
+    acceptable = problem.configs.acceptable_recovery_lag
+    lags = {
+        process: client.lags.lag_for(each.task)
+        for process, client in problem.clients.items()
+        if each.task in client.lags
+    }
+
+    def rank(process: ProcessId) -> tuple[bool, int, int, str]:
+        lag = lags.get(process, 0)
+        return process not in roles, 1 if lag == -3 else 0, lag, names.short(process)
+
+    order = sorted(lags or problem.clients, key=rank)
+    return {
+        "listed": [
+            {
+                "instance": names.short(process),
+                "lag": lags.get(process),
+                "caught_up": process in lags and is_caught_up(lags[process], acceptable),
+                "role": str(roles[process]) if process in roles else None,
+                "had_it": each.task in problem.clients[process].previous_active,
+            }
+            for process in order[:MOST_CANDIDATES]
+        ],
+        "more": max(0, len(order) - MOST_CANDIDATES),
+        "acceptable_lag": acceptable,
+    }

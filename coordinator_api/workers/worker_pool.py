@@ -359,7 +359,6 @@ MODULES = (
     "coordinator_api.http.computations",  # a name only: nothing here calls it
     "coordinator_api.http.json_objects",
     "coordinator_api.http.page_computations",
-    "coordinator_api.http.task_stories",
 )
 """What workers need, imported before they are forked."""
 
