@@ -13,7 +13,7 @@ coordinators of the same database hear of it within about a second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,18 +65,10 @@ class CreatedTokens:
     `is_shared`: whether other services create tokens in the same store.
     """
 
-    def __init__(
-        self,
-        credentials: Credentials,
-        store: TokenStore,
-        now_ms: Callable[[], int] = wall_clock_ms,
-        *,
-        is_shared: bool = False,
-    ) -> None:
+    def __init__(self, credentials: Credentials, store: TokenStore, *, is_shared: bool) -> None:
         self.is_shared = is_shared
         self._credentials = credentials
         self._store = store
-        self._now_ms = now_ms
         self._stored: dict[str, StoredToken] = {}
         self._is_as_stored = False
         self._one_at_a_time = asyncio.Lock()
@@ -128,7 +120,7 @@ class CreatedTokens:
             token = new_token()
             entry = TokenEntry(principal, digest_of(token.encode("ascii")), expires_ms)
             try:
-                await self._store_changes(self._store.add(StoredToken(entry, self._now_ms(), caller.name)))
+                await self._store_changes(self._store.add(StoredToken(entry, wall_clock_ms(), caller.name)))
             except NameTaken:
                 raise _name_is_taken(principal.name) from None
         _log("token_created", caller, entry)
@@ -233,7 +225,7 @@ class Access:
         """Whether there are tokens for exactly this prefix of group ids."""
         return prefix in self.credentials.group_prefixes
 
-    async def load(self, store: TokenStore, *, is_shared: bool = False) -> None:
+    async def load(self, store: TokenStore, *, is_shared: bool) -> None:
         """Take those of the database, too, and the keys of who signs others. Raises StoreError.
 
         `is_shared`: whether other coordinators create tokens in the same database.

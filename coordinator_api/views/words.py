@@ -47,9 +47,9 @@ def count(number: int | None) -> str:
     return "–" if number is None else f"{number:,}".replace(",", "\u202f")
 
 
-def plural(number: int, one: str, many: str | None = None) -> str:
+def plural(number: int, one: str) -> str:
     """`1 member`, `2 members`."""
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+    return f"{count(number)} {one if number == 1 else one + 's'}"
 
 
 def duration(ms: int) -> str:

@@ -64,7 +64,7 @@ def test_should_say_counts_and_moments() -> None:
     assert (words.count(None), words.count(7), words.count(1_234_567)) == ("–", "7", "1\u202f234\u202f567")
     assert words.utc(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
     assert words.utc_iso(10**20) == "1970-01-01T00:00:00Z"
-    assert (words.plural(1, "member"), words.plural(2, "copy", "copies")) == ("1 member", "2 copies")
+    assert (words.plural(1, "member"), words.plural(2, "member")) == ("1 member", "2 members")
 
 
 def test_should_sum_up_a_group() -> None:
