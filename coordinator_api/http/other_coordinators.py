@@ -17,7 +17,7 @@ was said is kept for a second, for callers with the same token. It comes from an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import httpx
@@ -31,7 +31,8 @@ from assignor.access.tls import client_context
 from assignor.errors import InputError
 from assignor.legal_names import is_legal_name
 from coordinator_api.http.call_rights import CALL, Call, principal_of, with_session
-from coordinator_api.http.models.groups import GroupLine, GroupList
+from coordinator_api.http.group_document import group_line
+from coordinator_api.http.models.groups import GroupLine, GroupList, UnreadableGroupLine
 from coordinator_api.http.problems import MOVED, Problem, answer_to
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup
@@ -153,6 +154,20 @@ async def groups_elsewhere(request: Request, path: str, kind: type[GroupList] = 
         return NOTHING_ELSEWHERE
     others: OtherCoordinators = request.app.state.other_coordinators
     return await others.groups(request, path, kind)
+
+
+def all_groups(
+    coordinator: Coordinator, sees: Callable[[str], bool], elsewhere: ListsElsewhere
+) -> tuple[list[GroupLine], list[UnreadableGroupLine]]:
+    """The groups that `sees` says yes to: those that this coordinator owns, and `elsewhere`. Raises LeaseEnded."""
+    coordinator.check_may_answer()
+    lines = dict(elsewhere.lines)
+    for runtime in coordinator.declared():
+        if sees(runtime.group_id):
+            lines[runtime.group_id] = group_line(runtime.group_id, runtime.image, runtime.notices())
+    reasons = {**elsewhere.unreadable, **{each: why for each, why in coordinator.unreadable.items() if sees(each)}}
+    unreadable = [UnreadableGroupLine(group_id=each, reason=why) for each, why in sorted(reasons.items())]
+    return [line for _, line in sorted(lines.items())], unreadable
 
 
 def _in_a_line(error: Exception) -> str:

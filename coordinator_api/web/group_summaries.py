@@ -21,9 +21,8 @@ from pydantic import BaseModel
 from assignor.types import LATEST_OFFSET
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
-from coordinator_api.http.group_document import group_line
-from coordinator_api.http.models.groups import GroupLine, GroupList, UnreadableGroupLine
-from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere
+from coordinator_api.http.models.groups import GroupLine, GroupList
+from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere, all_groups
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.held_requests import Watcher
@@ -130,22 +129,13 @@ class GroupSummaries:
 
         Raises LeaseEnded.
         """
-        self._coordinator.check_may_answer()
-        own = [
-            SummarizedLine(
-                **dict(group_line(each.group_id, each.image, each.notices())),
-                **dict(self._summaries.get(each.group_id, GroupSummary())),
-            )
-            for each in self._coordinator.declared()
-            if sees(each.group_id)
-        ]
-        others = [SummarizedLine(**dict(line)) for line in elsewhere.lines.values()]
-        unreadable = {each: why for each, why in sorted(self._coordinator.unreadable.items()) if sees(each)}
-        unreadable.update(elsewhere.unreadable)
-        return SummarizedList(
-            groups=[*own, *others],
-            unreadable=[UnreadableGroupLine(group_id=each, reason=why) for each, why in unreadable.items()],
-        )
+        lines, unreadable = all_groups(self._coordinator, sees, elsewhere)
+        return SummarizedList(groups=[self._summarized(line) for line in lines], unreadable=unreadable)
+
+    def _summarized(self, line: GroupLine) -> SummarizedLine:
+        """Another coordinator has summarized its own groups."""
+        summary = self._summaries.get(line.group_id, GroupSummary())
+        return SummarizedLine(**{**dict(summary), **dict(line)})
 
     async def known(self) -> None:
         """Returns when something is known of every group, or after a moment."""

@@ -31,9 +31,9 @@ from coordinator_api.http.dependencies import (
     problems,
     run_on_document,
 )
-from coordinator_api.http.group_document import described_group, group_line
-from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList, UnreadableGroupLine
-from coordinator_api.http.other_coordinators import groups_elsewhere
+from coordinator_api.http.group_document import described_group
+from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList
+from coordinator_api.http.other_coordinators import all_groups, groups_elsewhere
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import declared_definition
@@ -103,21 +103,10 @@ async def list_groups(request: Request, coordinator: TheCoordinator) -> Response
     `quotas`: what the groups of the caller's prefix have and may have; null for a caller that sees all groups.
     """
     principal = principal_of(request)
-    sees = principal.sees
     elsewhere = await groups_elsewhere(request, request.url.path)
-    coordinator.check_may_answer()
-    lines = dict(elsewhere.lines)
-    for runtime in coordinator.declared():
-        if sees(runtime.group_id):
-            lines[runtime.group_id] = group_line(runtime.group_id, runtime.image, runtime.notices())
-    reasons = {**elsewhere.unreadable, **{each: why for each, why in coordinator.unreadable.items() if sees(each)}}
-    return answer(
-        GroupList(
-            groups=[line for _, line in sorted(lines.items())],
-            unreadable=[UnreadableGroupLine(group_id=each, reason=why) for each, why in sorted(reasons.items())],
-            quotas=coordinator.quotas.shown(principal.group_prefix),
-        )
-    )
+    groups, unreadable = all_groups(coordinator, principal.sees, elsewhere)
+    quotas = coordinator.quotas.shown(principal.group_prefix)
+    return answer(GroupList(groups=groups, unreadable=unreadable, quotas=quotas))
 
 
 @router.get("/{group}", responses={200: {"model": GroupAnswer}})
