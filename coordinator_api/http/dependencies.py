@@ -42,7 +42,7 @@ MOST_OF_A_USER_AGENT = 200
 # the dependencies are asynchronous, or FastAPI would hand each call of them to a thread
 
 
-def checked_router(**named: Any) -> APIRouter:
+def named_router(**named: Any) -> APIRouter:
     """What every file of routes begins with. A call's id is its name.
 
     The application takes its routes as they are. Included by another router, each would be built once more, within the

@@ -8,7 +8,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from coordinator_api.http.connections import unless_hung_up
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
 from coordinator_api.views.levers import set_levers
 from coordinator_api.web.event_streams import group_stream
 from coordinator_api.web.grid_filter import GridFilter, filtered, sections, tag_keys
@@ -18,7 +18,7 @@ from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.rendering import page
 from coordinator_api.web.static_files import SECURITY_HEADERS, file_response
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 
 @router.get("/ui/groups/{group}")

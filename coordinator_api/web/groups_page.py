@@ -11,7 +11,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from coordinator_api.http.call_rights import principal_of
-from coordinator_api.http.dependencies import TheCoordinator, answer, checked_router
+from coordinator_api.http.dependencies import TheCoordinator, answer, named_router
 from coordinator_api.http.models.groups import UnreadableGroupLine
 from coordinator_api.http.other_coordinators import ListsElsewhere, groups_elsewhere
 from coordinator_api.views.words import has_words
@@ -21,7 +21,7 @@ from coordinator_api.web.rendering import page, see_other, state_badge, wants_li
 from coordinator_api.web.sessions import HOME
 from coordinator_api.web.static_files import SECURITY_HEADERS
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 MOST_OF_A_QUERY = 249
 

@@ -18,7 +18,7 @@ from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audit import note_effect, note_lever, note_reason
 from coordinator_api.http.connections import run_in_worker, unless_hung_up
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, checked_router, computing
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, computing, named_router
 from coordinator_api.http.page_computations import look_at_held
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
@@ -31,7 +31,7 @@ from coordinator_api.web.lever_forms import EVENTS, INSTANCE, LABELS, MEMBER, Le
 from coordinator_api.web.rendering import page, see_other
 from coordinator_api.web.sessions import checked_form
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 Form = Annotated[Mapping[str, str], Depends(checked_form)]
 _MOST_KEPT = 16

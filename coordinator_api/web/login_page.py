@@ -16,13 +16,13 @@ from starlette.responses import Response
 from coordinator_api.http.audit import note_caller
 from coordinator_api.http.auth import Access
 from coordinator_api.http.call_rights import Gate, cookie_value, token_of_cookie
-from coordinator_api.http.dependencies import checked_router
+from coordinator_api.http.dependencies import named_router
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.admission import Admission
 from coordinator_api.web.rendering import page, see_other
 from coordinator_api.web.sessions import HOME, begin_session, checked_form, end_session, safe_next
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 TRY_S = 0.3
 """How long each try takes at least."""

@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import RedirectResponse
 
 from coordinator_api.http.app import Pages
-from coordinator_api.http.dependencies import checked_router
+from coordinator_api.http.dependencies import named_router
 from coordinator_api.http.proxies import reference
 from coordinator_api.runtime.admission import Admission
 from coordinator_api.runtime.coordinator import Coordinator
@@ -42,7 +42,7 @@ PAGES = (
 )
 """A new page adds its file here."""
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 
 @router.get("/docs")

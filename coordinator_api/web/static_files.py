@@ -17,7 +17,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from coordinator_api.http.dependencies import checked_router
+from coordinator_api.http.dependencies import named_router
 
 _TYPES = {
     "css": "text/css; charset=utf-8",
@@ -40,7 +40,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 }
 """Of everything below /ui."""
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 
 class PackedFile(NamedTuple):

@@ -6,12 +6,12 @@ from fastapi import Request
 from starlette.responses import Response
 
 from coordinator_api.http.connections import unless_hung_up
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.rendering import page
 from coordinator_api.web.store_queries import StoreAnswer, StoreUnanswered, ask_by_key, endpoints_of
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 LONGEST_KEY = 2_000
 LONGEST_LAG = 10**12

@@ -10,14 +10,14 @@ from starlette.responses import Response
 from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, computing
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router
 from coordinator_api.http.page_computations import task_story
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
 from coordinator_api.web.rendering import page
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144

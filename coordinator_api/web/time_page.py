@@ -18,7 +18,7 @@ from assignor.story.triggers import TriggerKind
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, computing
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
@@ -27,7 +27,7 @@ from coordinator_api.views.words import duration, outcome_of, plural
 from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
 from coordinator_api.web.rendering import page
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 LIMIT, LEAST, MOST = 20, 5, 80
 WIDTH = 900

@@ -17,7 +17,7 @@ from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.types import LATEST_OFFSET
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.connections import unless_hung_up
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
 from coordinator_api.views.words import count, plural
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.rendering import page
@@ -25,7 +25,7 @@ from coordinator_api.web.rendering import page
 if TYPE_CHECKING:
     import networkx as nx
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 BOX_WIDTH, COLUMN_WIDTH, LINE, GAP, MARGIN = 250, 340, 22, 26, 12
 LONGEST_LABEL = 27

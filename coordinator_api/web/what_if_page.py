@@ -18,7 +18,7 @@ from assignor.what_if import changes_document
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, computing
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router
 from coordinator_api.http.group_document import LONGEST_LOOK_MS
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.coordinator import Coordinator
@@ -26,7 +26,7 @@ from coordinator_api.views.forecasts import changes_shown
 from coordinator_api.web.rendering import page
 from coordinator_api.web.what_if_form import ASSIGNORS, FIELDS, WhatIfForm, what_if_form
 
-router = checked_router(include_in_schema=False)
+router = named_router(include_in_schema=False)
 
 MODEL = ForecastModel()
 WIDTH, HEIGHT = 640, 180

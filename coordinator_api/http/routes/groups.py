@@ -24,9 +24,9 @@ from coordinator_api.http.dependencies import (
     accepted,
     answer,
     caller,
-    checked_router,
     document_body,
     link,
+    named_router,
     one_drained,
     problems,
     run_on_document,
@@ -38,7 +38,7 @@ from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import declared_definition
 
-router = checked_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
+router = named_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 
 _OF_THE_GROUP = {"group": "$request.path.group"}
 _THEN = {

@@ -28,8 +28,8 @@ from coordinator_api.http.dependencies import (
     accepted,
     answer,
     caller,
-    checked_router,
     computing,
+    named_router,
     one_drained,
     problems,
 )
@@ -45,7 +45,7 @@ from coordinator_api.http.page_computations import look_at_held
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.group_runtime import GroupRuntime
 
-router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
+router = named_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
 
 _REJOIN_GRACE = JsonBody(RejoinGraceBody)
 _HOLD = JsonBody(HoldBody)

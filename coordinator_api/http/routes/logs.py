@@ -10,7 +10,7 @@ from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, checked_router, problems
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router, problems
 from coordinator_api.http.models.groups import (
     DroppedOfLog,
     KeptOfLog,
@@ -21,7 +21,7 @@ from coordinator_api.http.models.groups import (
 from coordinator_api.runtime.repairs import GroupRepair
 from coordinator_api.store.stored_logs import StoredLog, StoredRecord, damage_of
 
-router = checked_router(prefix="/v1/groups/{group}", tags=["logs"], responses=problems(404))
+router = named_router(prefix="/v1/groups/{group}", tags=["logs"], responses=problems(404))
 
 FORMAT: Literal["group-log/1"] = "group-log/1"
 PIECE_RECORDS = 64

@@ -37,8 +37,8 @@ from coordinator_api.http.dependencies import (
     TheGroup,
     accepted,
     answer,
-    checked_router,
     link,
+    named_router,
     problems,
 )
 from coordinator_api.http.models.members import (
@@ -55,7 +55,7 @@ from coordinator_api.http.models.members import (
 )
 from coordinator_api.http.problems import refusing_input
 
-router = checked_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
+router = named_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
 RAW = "application/octet-stream"
 MAX_WAIT_MS = 86_400_000

@@ -17,10 +17,10 @@ from coordinator_api.http.dependencies import (
     TheCoordinator,
     accepted,
     answer,
-    checked_router,
     computing,
     document_body,
     link,
+    named_router,
     problems,
     run_on_document,
 )
@@ -30,7 +30,7 @@ from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.reported_rebalances import read_report
 
-router = checked_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
+router = named_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
 Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX)]
 MAX_PAGE = 1_000

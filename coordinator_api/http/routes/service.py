@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
 from coordinator_api.http.call_rights import PAGE
-from coordinator_api.http.dependencies import TheCoordinator, answer, checked_router, problems
+from coordinator_api.http.dependencies import TheCoordinator, answer, named_router, problems
 from coordinator_api.http.models.service import Health, Readiness, ServiceAnswer, VersionAnswer
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.proxies import public_address, reference
@@ -16,7 +16,7 @@ from coordinator_api.metrics import CONTENT_TYPE
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.store_access import SCRAPE_WITHIN_S
 
-router = checked_router(responses=problems())
+router = named_router(responses=problems())
 
 API_VERSIONS = ("v1",)
 KAFKA_VERSION = "4.3.1"

@@ -16,16 +16,16 @@ from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
 from coordinator_api.http.dependencies import (
     TheCoordinator,
-    checked_router,
     computing,
     document_body,
+    named_router,
     problems,
     run_on_document,
 )
 from coordinator_api.http.models.groups import AssignAnswer, SimulateAnswer
 from coordinator_api.runtime.coordinator import Coordinator
 
-router = checked_router(prefix="/v1", tags=["stateless"], responses=problems(415))
+router = named_router(prefix="/v1", tags=["stateless"], responses=problems(415))
 
 _RECORDED_DOCUMENT = document_body("A rebalance/1 or placement/1 document, which docs/formats.md describes.")
 

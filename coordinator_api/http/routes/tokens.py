@@ -11,11 +11,11 @@ from assignor.access.principals import Principal, Right
 from assignor.access.tokens import check_name, end_ms, group_pattern, group_prefix
 from coordinator_api.http.auth import CreatedTokens, ListedToken
 from coordinator_api.http.call_rights import principal_of
-from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, checked_router, problems
+from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, named_router, problems
 from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenLine, TokenList
 from coordinator_api.http.problems import refusing_input
 
-router = checked_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
+router = named_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 
 _TOKEN = JsonBody(TokenBody)
 _CLOSED = "from now on every call of this service needs a token"
