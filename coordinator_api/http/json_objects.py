@@ -32,8 +32,12 @@ _TOO_DEEP = f"nested too deeply: up to {MAX_NESTING} objects and lists in each o
 _PLACE = re.compile(r" at line (?P<line>\d+) column (?P<column>\d+)$")
 
 
-def parse_object(raw: bytes) -> dict[str, object]:
-    """One JSON object. Raises Problem, with the offset where it is no JSON."""
+def read_document(
+    raw: bytes, reader: Callable[[dict[str, object], *Arguments], Value], *arguments: *Arguments
+) -> Value:
+    """`reader(document, *arguments)` with the body's JSON object. Raises Problem, with the offset where it is no JSON,
+    and whatever `reader` raises.
+    """
     if len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES:
         raise Problem("MESSAGE_TOO_LARGE", f"a document may have {MAX_VALUES} values")
     try:
@@ -46,14 +50,7 @@ def parse_object(raw: bytes) -> dict[str, object]:
         check_values(document)
     except ValueError as error:
         raise Problem("INVALID_REQUEST", f"body: {error}") from None
-    return document
-
-
-def read_document(
-    raw: bytes, reader: Callable[[dict[str, object], *Arguments], Value], *arguments: *Arguments
-) -> Value:
-    """`reader(document, *arguments)` with the body's JSON object. Raises Problem, and whatever `reader` raises."""
-    return reader(parse_object(raw), *arguments)
+    return reader(document, *arguments)
 
 
 def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
