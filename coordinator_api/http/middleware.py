@@ -25,7 +25,7 @@ from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, Gate, call_o
 from coordinator_api.http.connections import CallerGone, OpenConnections
 from coordinator_api.http.dependencies import BODY
 from coordinator_api.http.other_coordinators import not_here
-from coordinator_api.http.problems import Problem, answer_to, problem_of, stopping
+from coordinator_api.http.problems import TRY_AGAIN_SOON, Problem, answer_to, problem_of, stopping
 from coordinator_api.http.proxies import Proxies
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
@@ -84,7 +84,7 @@ class RequestBodies:
             raise Problem(
                 "THROTTLING_QUOTA_EXCEEDED",
                 "many large bodies are under way already: try again",
-                headers={"Retry-After": "1"},
+                headers=TRY_AGAIN_SOON,
             )
         self._held_bytes += size
 

@@ -17,7 +17,7 @@ was said is kept for a second, for callers with the same token. It comes from an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import httpx
@@ -33,7 +33,7 @@ from assignor.legal_names import is_legal_name
 from coordinator_api.http.call_rights import CALL, Call, principal_of, with_session
 from coordinator_api.http.group_document import group_line
 from coordinator_api.http.models.groups import GroupLine, GroupList, UnreadableGroupLine
-from coordinator_api.http.problems import MOVED, Problem, answer_to
+from coordinator_api.http.problems import MOVED, TRY_AGAIN_SOON, Problem, answer_to
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.runtime.coordinator import Coordinator
@@ -45,11 +45,8 @@ LONGEST_ANSWER_S = 1.0
 MOST_BYTES = 16_777_216
 KEPT_S = 1.0
 
-_TRY_AGAIN = {"Retry-After": "1"}
 UNKNOWN = "Unknown"
 """The state of a group whose owner does not answer."""
-
-_Said = tuple[GroupList, ...]
 
 
 class ListsElsewhere(NamedTuple):
@@ -68,7 +65,7 @@ class OtherCoordinators:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._clients: dict[str, httpx.AsyncClient] = {}
-        self._said: dict[tuple[str, str | None], asyncio.Task[_Said]] = {}
+        self._said: dict[tuple[str, str | None], asyncio.Future[list[GroupList | None]]] = {}
         self._told_of: set[str] = set()
 
     async def close(self) -> None:
@@ -98,7 +95,7 @@ class OtherCoordinators:
 
     async def _all_said(
         self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
-    ) -> _Said:
+    ) -> Sequence[GroupList]:
         """Shared by all who ask alike within a moment."""
         urls = frozenset(each.url for each in others if each.url is not None)
         if not urls:
@@ -106,14 +103,10 @@ class OtherCoordinators:
         key = path, authorization
         asking = self._said.get(key)
         if asking is None:
-            asking = self._said[key] = asyncio.create_task(self._ask_all(urls, path, authorization, kind))
+            headers = {ASKED_BY: COORDINATOR, **({} if authorization is None else {"Authorization": authorization})}
+            asking = self._said[key] = asyncio.gather(*(self._ask(url, path, headers, kind) for url in urls))
             asking.add_done_callback(lambda _: asyncio.get_running_loop().call_later(KEPT_S, self._said.pop, key, None))
-        return await asyncio.shield(asking)
-
-    async def _ask_all(self, urls: Iterable[str], path: str, authorization: str | None, kind: type[GroupList]) -> _Said:
-        headers = {ASKED_BY: COORDINATOR, **({} if authorization is None else {"Authorization": authorization})}
-        found = await asyncio.gather(*(self._ask(url, path, headers, kind) for url in urls))
-        return tuple(each for each in found if each is not None)
+        return [each for each in await asyncio.shield(asking) if each is not None]
 
     async def _ask(self, url: str, path: str, headers: Mapping[str, str], kind: type[GroupList]) -> GroupList | None:
         """None when it does not answer in time, or not as a coordinator does."""
@@ -206,7 +199,7 @@ async def on_not_owner(request: Request, error: Exception) -> Response:
     problem = elsewhere or Problem(
         "COORDINATOR_LOAD_IN_PROGRESS",
         "the group had another owner for a moment, so nothing was done: ask again",
-        headers=_TRY_AGAIN,
+        headers=TRY_AGAIN_SOON,
     )
     return answer_to(request.scope, problem)
 

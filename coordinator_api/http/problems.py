@@ -73,7 +73,7 @@ _OF_A_NAME = "[key]"
 
 _logger = structlog.get_logger("coordinator_api")
 
-_TRY_AGAIN_SOON: Mapping[str, str] = {"Retry-After": "1"}
+TRY_AGAIN_SOON: Mapping[str, str] = {"Retry-After": "1"}
 
 
 class Problem(AssignorFault):
@@ -127,7 +127,7 @@ def answer_to(scope: Scope, problem: Problem) -> Response:
 
 def stopping() -> Problem:
     """The service is stopping: ask again soon, when there is another one."""
-    return Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers=_TRY_AGAIN_SOON)
+    return Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers=TRY_AGAIN_SOON)
 
 
 @contextmanager
@@ -161,11 +161,11 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
         case CoordinatorFault():
             return _from_fault(error)
         case LeaseEnded():  # which is in the log once, and not for each call
-            return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=_TRY_AGAIN_SOON)
+            return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=TRY_AGAIN_SOON)
         case StoreError():
             _logger.error("store_error", path=scope["path"], error=str(error))
             detail = f"the change could not be stored, so it does not count: {error.in_public}"
-            return Problem("KAFKA_STORAGE_ERROR", detail, headers=_TRY_AGAIN_SOON)
+            return Problem("KAFKA_STORAGE_ERROR", detail, headers=TRY_AGAIN_SOON)
         case RequestValidationError():
             return from_validation(error.errors())
         case HTTPException():
@@ -184,7 +184,7 @@ def _from_fault(fault: CoordinatorFault) -> Problem:
     if isinstance(fault, TooManyRequests):
         headers = {"Retry-After": str(fault.retry_after_s)}
     elif isinstance(fault, GroupIsLoading):
-        headers = _TRY_AGAIN_SOON
+        headers = TRY_AGAIN_SOON
     return Problem(fault.kafka_name, str(fault), headers=headers, extensions=extensions)
 
 
