@@ -13,7 +13,7 @@ coordinators of the same database hear of it within about a second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,7 +62,8 @@ class ListedToken(NamedTuple):
 class CreatedTokens:
     """Of one service. Belongs to one event loop. Call `load` first.
 
-    `is_shared`: whether other services create tokens in the same store.
+    `is_shared`: whether other services create tokens in the same store. A call reads the store before it decides:
+    others may have written, or nobody knows whether the last write, which failed, was made.
     """
 
     def __init__(self, credentials: Credentials, store: TokenStore, *, is_shared: bool) -> None:
@@ -70,7 +71,6 @@ class CreatedTokens:
         self._credentials = credentials
         self._store = store
         self._stored: dict[str, StoredToken] = {}
-        self._is_as_stored = False
         self._one_at_a_time = asyncio.Lock()
 
     async def load(self) -> None:
@@ -80,7 +80,6 @@ class CreatedTokens:
     def _take(self, stored: list[StoredToken]) -> None:
         self._stored = {token.name: token for token in stored}
         self._credentials.replace(FROM_DATABASE, [token.entry for token in stored])
-        self._is_as_stored = True
 
     async def follow(self) -> None:
         """Read what others have created and revoked, again and again."""
@@ -97,14 +96,14 @@ class CreatedTokens:
     async def visible_to(self, caller: Principal) -> list[ListedToken]:
         """By name. Raises StoreError."""
         async with self._one_at_a_time:
-            await self._load_anew()
+            await self.load()
         return sorted(self._visible(caller), key=lambda each: (each.entry.principal.name, each.source))
 
     async def create(self, caller: Principal, principal: Principal, expires_ms: int | None) -> CreatedToken:
         """Raises Problem, StoreError."""
         self._check_is_own(caller, principal)
         async with self._one_at_a_time:
-            await self._load_anew()
+            await self.load()
             closes = self._credentials.is_empty
             may_create = principal.right is Right.ADMIN and principal.sees_all
             if closes and not may_create:
@@ -120,16 +119,17 @@ class CreatedTokens:
             token = new_token()
             entry = TokenEntry(principal, digest_of(token.encode("ascii")), expires_ms)
             try:
-                await self._store_changes(self._store.add(StoredToken(entry, wall_clock_ms(), caller.name)))
+                await self._store.add(StoredToken(entry, wall_clock_ms(), caller.name))
             except NameTaken:
                 raise _name_is_taken(principal.name) from None
+            await self.load()
         _log("token_created", caller, entry)
         return CreatedToken(token, closes)
 
     async def revoke(self, caller: Principal, name: str) -> None:
         """Raises Problem, StoreError."""
         async with self._one_at_a_time:
-            await self._load_anew()
+            await self.load()
             found = [each for each in self._visible(caller) if each.entry.principal.name == name]
             if not found:
                 raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
@@ -147,7 +147,8 @@ class CreatedTokens:
                     f"{name} is the last token of an admin for all groups, and without one nobody could create "
                     "another: create that one first",
                 )
-            await self._store_changes(self._store.remove(name))
+            await self._store.remove(name)
+            await self.load()
         _log("token_revoked", caller, entry)
 
     def _visible(self, caller: Principal) -> list[ListedToken]:
@@ -169,16 +170,6 @@ class CreatedTokens:
                 "CLUSTER_AUTHORIZATION_FAILED",
                 f"name: the token of {caller.name} may create only tokens whose names begin with {prefix}",
             )
-
-    async def _load_anew(self) -> None:
-        """If the last write failed, so that nobody knows whether it was made, or if others write, too."""
-        if self.is_shared or not self._is_as_stored:
-            await self.load()
-
-    async def _store_changes(self, writing: Awaitable[None]) -> None:
-        self._is_as_stored = False
-        await writing
-        await self.load()
 
 
 def _name_is_taken(name: str) -> Problem:
