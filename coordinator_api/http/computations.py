@@ -6,8 +6,8 @@ as much work as one rebalance of the largest group that the service takes: that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -16,11 +16,8 @@ from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError
 from assignor.explain import explain_rebalance, explanation_document
 from assignor.recording import (
-    PLACEMENT_FORMAT,
-    REBALANCE_FORMAT,
     RecordedPlacement,
     RecordedRebalance,
-    parse_recorded_placement,
     parse_recorded_rebalance,
     placement_output,
     rebalance_output,
@@ -56,21 +53,14 @@ def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
 
     Raises InputError, DecodeError, AssignorNotListed.
     """
-    run = _RUNNERS.get(str(document.get("format")))
-    if run is None:
-        raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}", "format")
-    return _json(run(document, bounds))
+    recorded = _read(document, bounds)
+    output = _placement(recorded, bounds) if isinstance(recorded, RecordedPlacement) else _rebalance(recorded, bounds)
+    return _json(AssignAnswer(id=recorded.id, output=output))
 
 
-def _assign_rebalance(document: Mapping[str, object], bounds: DocumentBounds) -> AssignAnswer:
-    check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
-    recorded = parse_recorded_rebalance(document)
+def _rebalance(recorded: RecordedRebalance, bounds: DocumentBounds) -> dict[str, Any]:
     snapshot = recorded.snapshot
-    check_names(snapshot, "input")
-    allowed = allowed_here(bounds.assignor_classes)
-    allowed.check(snapshot.assignor)
-    check_size(snapshot, bounds.max_partitions)
-    result = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor))
+    result = pipeline.assign(snapshot, recorded.now_ms, allowed_here(bounds.assignor_classes).load(snapshot.assignor))
     size = sum(parts.size for parts in result.assignments.parts.values())
     if size > MAX_ANSWER_BYTES:
         raise InputError(
@@ -78,27 +68,18 @@ def _assign_rebalance(document: Mapping[str, object], bounds: DocumentBounds) ->
             "run `assignor assign` on the document",
             "input.members",
         )
-    return AssignAnswer(id=recorded.id, output=rebalance_output(result))
+    return rebalance_output(result)
 
 
-def _assign_placement(document: Mapping[str, object], bounds: DocumentBounds) -> AssignAnswer:
-    recorded = parse_recorded_placement(document)
-    allowed = allowed_here(bounds.assignor_classes)
-    allowed.check(recorded.assignor)
-    assignor = allowed.load(recorded.assignor) or task_assignor_named(recorded.assignor)
-    log = DecisionLog()
+def _placement(recorded: RecordedPlacement, bounds: DocumentBounds) -> dict[str, Any]:
+    own_assignor = allowed_here(bounds.assignor_classes).load(recorded.assignor)
+    assignor = own_assignor or task_assignor_named(recorded.assignor)
     try:
-        placement = assignor.assign(recorded.problem, log)
+        placement = assignor.assign(recorded.problem, DecisionLog())
         validate_placement(recorded.problem, placement, recorded.assignor)
     except KafkaError as error:
         raise InputError(error.as_told(), "placement") from None
-    return AssignAnswer(id=recorded.id, output=placement_output(placement))
-
-
-_RUNNERS: Mapping[str, Callable[[Mapping[str, object], DocumentBounds], AssignAnswer]] = {
-    REBALANCE_FORMAT: _assign_rebalance,
-    PLACEMENT_FORMAT: _assign_placement,
-}
+    return placement_output(placement)
 
 
 class ForecastRequest(NamedTuple):
@@ -112,11 +93,8 @@ def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: Fo
     """`SimulateAnswer` of one rebalance/1 or placement/1, as JSON. Raises InputError, DecodeError,
     AssignorNotListed.
     """
-    check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
-    recorded = parse_recorded(document)
-    assignor, size = _assignor_and_size(recorded, bounds)
-    allowed_here(bounds.assignor_classes).check(assignor)
-    most = _most_rounds(size, bounds)
+    recorded = _read(document, bounds)
+    most = _most_rounds(_size(recorded, bounds), bounds)
     max_rounds = most if request.max_rounds is None else request.max_rounds
     if max_rounds > most:
         raise InputError(
@@ -149,19 +127,29 @@ def _most_rounds(size: int, bounds: DocumentBounds) -> int:
     return max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
 
 
-def _assignor_and_size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBounds) -> tuple[str, int]:
-    """Raises InputError for a group larger than the service takes."""
+def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedRebalance | RecordedPlacement:
+    """Raises InputError, also for a group larger than the service takes, and AssignorNotListed."""
+    check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
+    recorded = parse_recorded(document)
     if isinstance(recorded, RecordedRebalance):
         check_names(recorded.snapshot, "input")
         check_size(recorded.snapshot, bounds.max_partitions)
-        return recorded.snapshot.assignor, _size_of_group(recorded.snapshot)
+    assignor = recorded.assignor if isinstance(recorded, RecordedPlacement) else recorded.snapshot.assignor
+    allowed_here(bounds.assignor_classes).check(assignor)
+    return recorded
+
+
+def _size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBounds) -> int:
+    """Raises InputError for a problem larger than the service forecasts."""
+    if isinstance(recorded, RecordedRebalance):
+        return _size_of_group(recorded.snapshot)
     size = _size_of_problem(recorded.problem)
     if size > bounds.max_partitions:
         raise InputError(
             f"a problem of {size} tasks, threads and lags is more than group.max.partitions, {bounds.max_partitions}",
             "clients",
         )
-    return recorded.assignor, size
+    return size
 
 
 def _size_of_group(snapshot: RebalanceSnapshot) -> int:
