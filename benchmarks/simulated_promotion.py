@@ -95,8 +95,8 @@ class _SimulatedGroup:
     def send(self, event: Event) -> Response:
         outcome = self.group.handle(event, self.now_ms)
         self.group.apply(outcome.records, self.now_ms)
-        for effect in outcome.effects:
-            self.send(self._computed(effect))
+        if outcome.rebalance is not None:
+            self.send(self._computed(outcome.rebalance))
         return outcome.response
 
     def start(self, name: str, process_id: str) -> None:

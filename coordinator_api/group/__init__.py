@@ -6,7 +6,7 @@ The whole loop, for one group that the caller has locked:
     store.commit(group_id, outcome.records)    # one transaction, together with the recorded rebalance
     group.apply(outcome.records, now_ms)       # the only way in which the durable state changes
     answer(outcome.response)                   # answered means durable
-    carry_out(outcome.effects)                 # RunRebalance: compute it, then send AssignmentComputed
+    run(outcome.rebalance)                     # compute it, then send AssignmentComputed
     tick_at(outcome.next_timer_ms)             # send a Tick then; a later outcome replaces this time
 
 Heartbeats and fetches need no turn and no commit. While others wait for the store, they are answered from the last
@@ -33,7 +33,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              events          requests of members and operators, results of rebalances, time
              records         what each record makes of the state, of sessions and timers, and its wording in errors
              record_codec    records as JSON, under names that never change
-             outcome         what comes of an event: records, answer, effects, next timer; and one event being handled
+             outcome         what comes of an event: records, answer, rebalance, timer; and one event being handled
     loop     group           `Group`, and which rule handles which event
              snapshot        the state as the shortest list of records, also after a loss or damage
              invariants      what always holds

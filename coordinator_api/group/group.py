@@ -97,8 +97,8 @@ class Group:
             raise self._with_history(f"{event!r}: {illegal}") from illegal
         records = tuple(step.records)
         computes = isinstance(event, events.Recovered) or any(isinstance(record, _COMPUTED_NEXT) for record in records)
-        effects = rebalance_to_run(step.image) if computes else ()
-        outcome = Outcome(records, response, effects, step.liveness.next_timer_ms(step.image))
+        rebalance = rebalance_to_run(step.image) if computes else None
+        outcome = Outcome(records, response, rebalance, step.liveness.next_timer_ms(step.image))
         self._decided = (outcome, step)
         return outcome
 

@@ -1,4 +1,4 @@
-"""The outcome of an event: records to commit, the answer, effects to carry out, and when to come back.
+"""The outcome of an event: records to commit, the answer, the rebalance to compute, and when to come back.
 
 The docstring of this package says in which order the caller deals with them. When the commit fails, the caller drops
 the outcome and sends a `Tick` soon after; the group is as it was before the event.
@@ -208,12 +208,10 @@ class RunRebalance:
     steering: Steering = NO_STEERING
 
 
-Effect = RunRebalance
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`next_timer_ms`: when the group wants its next `Tick`, None for never; a time in the past means at once.
+    """`rebalance`: the one to compute now. `next_timer_ms`: when the group wants its next `Tick`, None for never; a time
+    in the past means at once.
 
     It replaces the time that an earlier outcome asked for. Whenever `records` is not empty, the caller asks again for
     the requests that it holds.
@@ -221,7 +219,7 @@ class Outcome:
 
     records: tuple[CoordinatorRecord, ...]
     response: Response
-    effects: tuple[Effect, ...] = ()
+    rebalance: RunRebalance | None = None
     next_timer_ms: int | None = None
 
 

@@ -96,22 +96,20 @@ def _start_generation(step: GroupTransition) -> None:
         step.emit(GroupEmptied(generation_id))
 
 
-def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
+def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
     """The rebalance that has to be computed in this state, if there is one."""
     if image.state is not GroupState.COMPLETING_REBALANCE or image.input_json is None or image.cause is None:
-        return ()
+        return None
     if image.held is not None:
-        return ()
-    return (
-        RunRebalance(
-            generation_id=image.generation_id,
-            definition_revision=image.rebalance_revision,
-            input_json=image.input_json,
-            members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
-            reason=image.cause.in_words(),
-            steering=replace(
-                image.levers.steering, keeps_owned=image.kept_because is not None, away_processes=_away_processes(image)
-            ),
+        return None
+    return RunRebalance(
+        generation_id=image.generation_id,
+        definition_revision=image.rebalance_revision,
+        input_json=image.input_json,
+        members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
+        reason=image.cause.in_words(),
+        steering=replace(
+            image.levers.steering, keeps_owned=image.kept_because is not None, away_processes=_away_processes(image)
         ),
     )
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from coordinator_api.clock import sockets_heard
 from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
-from coordinator_api.group.outcome import Effect, Outcome, Response
+from coordinator_api.group.outcome import Outcome, Response, RunRebalance
 from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, GroupEnvironment, RecordingFor
@@ -57,13 +57,13 @@ class _Waiting:
 
 @dataclass(slots=True)
 class TakenEvents:
-    """The events of one batch, and what they lead to. `effects`: of the last event that had any; a later rebalance
-    voids the earlier.
+    """The events of one batch, and what they lead to. `rebalance`: of the last event that asked for one; it voids the
+    earlier.
     """
 
     events: list[tuple[_Waiting, Outcome]] = field(default_factory=list)
     recording_for: RecordingFor | None = None
-    effects: tuple[Effect, ...] = ()
+    rebalance: RunRebalance | None = None
 
 
 class EventQueue:
@@ -197,7 +197,7 @@ class EventQueue:
                 continue
             taken.events.append((waiting, outcome))
             taken.recording_for = waiting.recording_for
-            taken.effects = outcome.effects or taken.effects
+            taken.rebalance = outcome.rebalance or taken.rebalance
             if waiting.recording_for is not None or isinstance(waiting.event, DeleteGroup):
                 return
             if time.perf_counter() >= turn_at_s:

@@ -406,15 +406,13 @@ class GroupRuntime:
             self._cluster_watch.follow()
             self._warm_up_watch.follow()
         self._was_stable = is_stable
-        for effect in taken.effects:
-            self._rebalances.start(effect)
+        if taken.rebalance is not None:
+            self._rebalances.start(taken.rebalance)
         self._timer.set(self._durable.group.next_timer_ms, now_ms)
 
     def _waits_for(self, effect: RunRebalance) -> bool:
-        return any(
-            (due.generation_id, due.steering) == (effect.generation_id, effect.steering)
-            for due in rebalance_to_run(self.image)
-        )
+        due = rebalance_to_run(self.image)
+        return due is not None and (due.generation_id, due.steering) == (effect.generation_id, effect.steering)
 
     def _tick_now(self) -> None:
         """What becomes due while a tick is under way may have come too late for it: another one follows."""

@@ -55,7 +55,7 @@ def no_ends_of_sessions(original: Any) -> Any:
 def recovers_without_effects(original: Any) -> Any:
     def handle(self: Group, event: Any, now_ms: int) -> Any:
         outcome = original(self, event, now_ms)
-        return replace(outcome, effects=()) if isinstance(event, Recovered) else outcome
+        return replace(outcome, rebalance=None) if isinstance(event, Recovered) else outcome
 
     return handle
 

@@ -341,9 +341,9 @@ class CoordinatedGroup:
         if brings_news:
             self.observer.committed(self)
             self._wake()
-        effects = [effect for outcome in outcomes for effect in outcome.effects]
-        if effects:
-            self._start_computing(effects[-1])
+        asked = [outcome.rebalance for outcome in outcomes if outcome.rebalance is not None]
+        if asked:
+            self._start_computing(asked[-1])
         for reply, outcome in zip(replies, outcomes, strict=True):
             reply(outcome.response)
         self._set_timer(self.group.next_timer_ms)

@@ -549,11 +549,8 @@ class GroupSimulation(RuleBasedStateMachine):
 
     def _finish(self, effect: RunRebalance, event: AssignmentComputed, fault: Fault) -> None:
         self.late.append(effect)
-        image = self.recorded.group.image
-        wanted = any(
-            (due.generation_id, due.steering) == (effect.generation_id, effect.steering)
-            for due in rebalance_to_run(image)
-        )
+        due = rebalance_to_run(self.recorded.group.image)
+        wanted = due is not None and (due.generation_id, due.steering) == (effect.generation_id, effect.steering)
         response = self._send(event, fault)
         if fault is Fault.COMMIT_FAILED:
             self.due = effect
@@ -600,10 +597,10 @@ class GroupSimulation(RuleBasedStateMachine):
                 }
 
     def _start(self, outcome: Outcome) -> None:
-        for effect in outcome.effects:
+        if outcome.rebalance is not None:
             if self.due is not None:
                 self.late.append(self.due)
-            self.due = effect
+            self.due = outcome.rebalance
 
     def _restart(self) -> None:
         self.due = None

@@ -202,11 +202,12 @@ class _Player:
         group = self._recorded.group
         said = [_answer(outcome.response)]
         said += [f"* {record.in_words()}" for record in outcome.records]
-        said += [
-            f"> compute {effect.generation_id} from definition {effect.definition_revision} "
-            f"for {' '.join(effect.members)} ({effect.reason})" + _steered(effect.steering)
-            for effect in outcome.effects
-        ]
+        if outcome.rebalance is not None:
+            asked = outcome.rebalance
+            said.append(
+                f"> compute {asked.generation_id} from definition {asked.definition_revision} "
+                f"for {' '.join(asked.members)} ({asked.reason})" + _steered(asked.steering)
+            )
         assert outcome.next_timer_ms == group.next_timer_ms, "the timer of the outcome is not the one after the commit"
         timer = "no timer" if outcome.next_timer_ms is None else f"timer {outcome.next_timer_ms}"
         return [*said, f"{group.state} {group.generation_id}, {timer}"]

@@ -104,7 +104,7 @@ def test_should_ask_for_a_rebalance_with_everything_it_needs() -> None:
         "a": Member(subscription(MemberState("a")), "client-a"),
         "b": Member(subscription(MemberState("b")), "client-b"),
     }
-    assert outcome.effects == (RunRebalance(1, 1, definition_text("v1"), members, RebalanceReason.MEMBER_JOINED),)
+    assert outcome.rebalance == RunRebalance(1, 1, definition_text("v1"), members, RebalanceReason.MEMBER_JOINED)
 
 
 def test_should_adopt_what_was_worked_out_when_the_event_was_handled(monkeypatch: pytest.MonkeyPatch) -> None:

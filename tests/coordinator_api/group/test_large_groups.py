@@ -46,7 +46,8 @@ class Fleet:
         self.take(declared("v1"))
         for name in self.names:
             self.take(first_join(name))
-        (effect,) = self.take(Tick())
+        effect = self.take(Tick())
+        assert effect is not None
         parts = {name: AssignmentParts(name.encode(), HOST_MAPS, b"tail") for name in self.names}
         result = RebalanceResult(SharedAssignments(parts), followup_rebalance=True)
         computed = computed_assignments(effect.members, effect.definition_revision, result)
@@ -54,11 +55,11 @@ class Fleet:
         for number, name in enumerate(self.names[1:]):
             self.take(ProcessHeartbeat({name: Heartbeat(name, 1)}, number))
 
-    def take(self, event: Event) -> tuple[RunRebalance, ...]:
+    def take(self, event: Event) -> RunRebalance | None:
         outcome = self.group.handle(event, 0)
         self.group.apply(outcome.records, 0)
         self.lines += map(encode_record, outcome.records)
-        return outcome.effects
+        return outcome.rebalance
 
 
 def first_join(name: str) -> Join:
@@ -160,7 +161,8 @@ def test_should_restore_the_assignment_of_a_static_member_that_took_over_a_place
     taken(group, Join(said, 10_000, 60_000, "s1", group_instance_id="i", incarnation=1))
     outcome = group.handle(Tick(), 0)
     group.apply(outcome.records, 0)
-    (effect,) = outcome.effects
+    effect = outcome.rebalance
+    assert effect is not None
     result = RebalanceResult(SharedAssignments({"s1": AssignmentParts(b"head", b"shared", b"tail")}))
     taken(group, AssignmentComputed(1, computed_assignments(effect.members, effect.definition_revision, result)))
     taken(group, Join(said, 10_000, 60_000, "s2", group_instance_id="i", incarnation=2))
