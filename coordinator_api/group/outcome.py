@@ -210,11 +210,10 @@ class RunRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`rebalance`: the one to compute now. `next_timer_ms`: when the group wants its next `Tick`, None for never; a time
-    in the past means at once.
+    """`rebalance`: the rebalance to compute now, or None. `next_timer_ms`: when the group wants its next `Tick`, None for
+    never. A time in the past means at once; it replaces the time that an earlier outcome asked for.
 
-    It replaces the time that an earlier outcome asked for. Whenever `records` is not empty, the caller asks again for
-    the requests that it holds.
+    Whenever `records` is not empty, the caller handles again the requests that it holds.
     """
 
     records: tuple[CoordinatorRecord, ...]
