@@ -31,7 +31,7 @@ from coordinator_api.cli.calls import (
     document_table,
 )
 from coordinator_api.cli.lever_commands import held_line
-from coordinator_api.views.levers import set_levers
+from coordinator_api.views.levers import active_levers
 from coordinator_api.views.words import utc_iso
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
@@ -227,7 +227,7 @@ def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
     """What the heading says, with a name before each. An older service names no levers."""
     if document["draining"]:
         yield "draining", "members are told to stop"
-    for lever in set_levers(document["levers"]) if document.get("levers") else ():
+    for lever in active_levers(document["levers"]) if document.get("levers") else ():
         because = f": {lever.reason}" if lever.reason else ""
         who = f"{age_text(lever.at_ms, view.now_ms)} ago by {lever.by or 'somebody'}{because}"
         yield _LEVER_NAMES.get(lever.name, lever.name), f"{lever.effect}; set {who}"

@@ -29,7 +29,7 @@ DONE: Mapping[str, str] = {
 """What has happened when the group has accepted an operator's command, by the command's name on the page."""
 
 
-class SetLever(NamedTuple):
+class ActiveLever(NamedTuple):
     """A lever that is on. `effect`: a sentence without a full stop. `by`, `reason`: None when they are not known."""
 
     name: str
@@ -47,17 +47,17 @@ _EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def set_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[SetLever]:
+def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[ActiveLever]:
     """`levers`: of a group's document. `names`: of instances, by process id."""
     found = [
-        SetLever(name, effect(lever), lever["by"], lever["at_ms"], lever["reason"])
+        ActiveLever(name, effect(lever), lever["by"], lever["at_ms"], lever["reason"])
         for name, effect in _EFFECTS.items()
         if (lever := levers[name]) is not None
     ]
     for each in levers["drained"]:
         process, member = each["process_id"], each["member_id"]
         target = f"member {member}" if member else f"instance {(names or {}).get(process, process)}"
-        found.append(SetLever("drained", f"{target} is to have no tasks", each["by"], each["at_ms"], each["reason"]))
+        found.append(ActiveLever("drained", f"{target} is to have no tasks", each["by"], each["at_ms"], each["reason"]))
     return found
 
 

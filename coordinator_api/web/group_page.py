@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
-from coordinator_api.views.levers import set_levers
+from coordinator_api.views.levers import active_levers
 from coordinator_api.web.event_streams import group_stream
 from coordinator_api.web.grid_filter import GridFilter, filtered, sections, tag_keys
 from coordinator_api.web.group_documents import GroupDocuments
@@ -36,7 +36,7 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
         "group",
         group=document,
         summary=GroupSummary.of(document, seen.document.tasks),
-        levers=set_levers(document["levers"], seen.names),
+        levers=active_levers(document["levers"], seen.names),
         names=seen.names,
         last_ms=newest["now_ms"] if is_recorded and newest is not None else None,
         whole=seen.grid,

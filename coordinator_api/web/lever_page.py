@@ -23,7 +23,7 @@ from coordinator_api.http.page_computations import look_at_held
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
-from coordinator_api.views.levers import DONE, set_levers
+from coordinator_api.views.levers import DONE, active_levers
 from coordinator_api.views.words import plural
 from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.group_summaries import GroupSummary
@@ -94,7 +94,7 @@ async def _shown(
         group=document,
         summary=GroupSummary.of(document, seen.document.tasks),
         levers=(),  # they have cards of their own
-        on={lever.name: lever for lever in set_levers(document["levers"])},
+        on={lever.name: lever for lever in active_levers(document["levers"])},
         names=seen.names,
         member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
         drainable=drainable(document, seen.names),

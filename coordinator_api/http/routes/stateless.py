@@ -41,7 +41,7 @@ _Rate = Annotated[float, Field(ge=LOWEST_RATE, le=HIGHEST_RATE, allow_inf_nan=Fa
 _Ms = Annotated[int, Field(ge=0, le=LONGEST_MS)]
 
 
-class _Forecast(BaseModel):
+class _ForecastQuery(BaseModel):
     max_rounds: int | None = Field(
         None,
         ge=1,
@@ -66,7 +66,7 @@ class _Forecast(BaseModel):
 
 @router.post("/simulate", response_model=SimulateAnswer, openapi_extra=_RECORDED_DOCUMENT)
 async def forecast_once(
-    request: Request, coordinator: TheCoordinator, asked: Annotated[_Forecast, Query()]
+    request: Request, coordinator: TheCoordinator, asked: Annotated[_ForecastQuery, Query()]
 ) -> Response:
     """The rebalances that follow, until the group is stable, repeats itself, or has had `max_rounds` of them."""
     model = ForecastModel(**asked.model_dump(exclude={"max_rounds"}))

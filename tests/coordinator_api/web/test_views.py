@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_api.http.models.groups import UnreadableGroupLine
 from coordinator_api.views import words
-from coordinator_api.views.levers import SetLever, set_levers
+from coordinator_api.views.levers import ActiveLever, active_levers
 from coordinator_api.web.group_summaries import GroupSummary, SummarizedLine, SummarizedList
 from coordinator_api.web.groups_page import GroupsShown, chosen
 from coordinator_api.web.rendering import Badge, state_badge
@@ -174,11 +174,11 @@ def test_should_name_each_lever_that_is_on() -> None:
         "drained": [{"process_id": "p", "member_id": None, **who}, {"process_id": "p", "member_id": "m", **who}],
     }
 
-    assert set_levers(levers, {"p": "node-1"}) == [
-        SetLever("hold", "rebalances that move tasks wait 10 min 0 s for approval", "olga", 5, "an upgrade"),
-        SetLever("pause", "members process no records", "olga", 5, "an upgrade"),
-        SetLever("drained", "instance node-1 is to have no tasks", "olga", 5, "an upgrade"),
-        SetLever("drained", "member m is to have no tasks", "olga", 5, "an upgrade"),
+    assert active_levers(levers, {"p": "node-1"}) == [
+        ActiveLever("hold", "rebalances that move tasks wait 10 min 0 s for approval", "olga", 5, "an upgrade"),
+        ActiveLever("pause", "members process no records", "olga", 5, "an upgrade"),
+        ActiveLever("drained", "instance node-1 is to have no tasks", "olga", 5, "an upgrade"),
+        ActiveLever("drained", "member m is to have no tasks", "olga", 5, "an upgrade"),
     ]
 
 
