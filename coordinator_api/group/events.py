@@ -81,6 +81,23 @@ class Join:
     leave_on_disconnect: bool = False
     no_room: str | None = None
 
+    def to_last_join(self, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
+        """The part that the group remembers, for the id, incarnation and generation that the member joined under.
+
+        It stands beside both classes, so that a new field of a member changes one file of the group.
+        """
+        return LastJoin(
+            group_instance_id=group_instance_id,
+            incarnation=incarnation,
+            client_id=self.client_id,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            subscription=self.subscription,
+            generation_id=generation_id,
+            join_id=self.join_id,
+            leave_on_disconnect=self.leave_on_disconnect,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator_api.group.events import Join, LastJoin, Leave
+from coordinator_api.group.events import Join, Leave
 from coordinator_api.group.heartbeats import member_or_refusal, refuse_absent, refuse_after_missed_rebalance
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.outcome import GROUP_NOT_DECLARED, GroupTransition, JoinAnswered, Left, Rejected, Response
@@ -205,7 +205,7 @@ def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
     if event.no_room is not None:
         return Rejected(RejectionCode.POLICY_VIOLATION, event.no_room)
     generation_id = step.image.generation_id + 1
-    joined = _remembered(event, event.group_instance_id, event.incarnation, generation_id)
+    joined = event.to_last_join(event.group_instance_id, event.incarnation, generation_id)
     step.emit(MemberSubscribed(event.new_member_id, joined))
     start_rebalance(step, RebalanceReason.MEMBER_JOINED)
     return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True)
@@ -224,7 +224,7 @@ def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> R
     incarnation = known.incarnation if event.incarnation is None else event.incarnation
     first = event.member_id is None and event.join_id is not None
     join_id = event.join_id if first else known.join_id
-    joined = replace(_remembered(event, known.group_instance_id, incarnation, generation_id), join_id=join_id)
+    joined = replace(event.to_last_join(known.group_instance_id, incarnation, generation_id), join_id=join_id)
     if not repeated or joined != known:
         step.emit(MemberSubscribed(member.member_id, joined))
     if not repeated:
@@ -258,27 +258,12 @@ def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> 
     generation_id = step.image.generation_id if unchanged else step.image.generation_id + 1
     incarnation = known.incarnation if event.incarnation is None else event.incarnation
     step.emit(MemberReplaced(known.group_instance_id, old.member_id, event.new_member_id))
-    joined = _remembered(event, known.group_instance_id, incarnation, generation_id)
+    joined = event.to_last_join(known.group_instance_id, incarnation, generation_id)
     step.emit(MemberSubscribed(event.new_member_id, joined))
     if not unchanged:
         dynamic = known.group_instance_id is None
         start_rebalance(step, RebalanceReason.MEMBER_JOINED if dynamic else RebalanceReason.STATIC_MEMBER_REPLACED)
     return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True, replaced=old.member_id)
-
-
-def _remembered(event: Join, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
-    """For a member of this instance id and incarnation, which joins for this generation."""
-    return LastJoin(
-        group_instance_id=group_instance_id,
-        incarnation=incarnation,
-        client_id=event.client_id,
-        session_timeout_ms=event.session_timeout_ms,
-        rebalance_timeout_ms=event.rebalance_timeout_ms,
-        subscription=event.subscription,
-        generation_id=generation_id,
-        join_id=event.join_id,
-        leave_on_disconnect=event.leave_on_disconnect,
-    )
 
 
 def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Rejected | None:
