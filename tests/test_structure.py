@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping
@@ -57,6 +58,23 @@ def test_should_use_a_class_name_once() -> None:
         places[node.name.lstrip("_")].append(file)
 
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_should_name_only_methods_that_exist_in_the_guides() -> None:
+    members = {
+        f"{node.name}.{name}"
+        for _, node in class_definitions()
+        for each in node.body
+        for name in (getattr(each, "name", None), getattr(getattr(each, "target", None), "id", None))
+    }
+    named = {
+        f"{found[1]}.{found[2]}"
+        for guide in ("CONTRIBUTING.md", "ARCHITECTURE.md")
+        for found in re.finditer(r"`([A-Z]\w*[a-z]\w*)\.([a-z_]+)[`(]", (ROOT / guide).read_text(encoding="utf-8"))
+    }
+
+    assert len(named) > 2
+    assert named - members == set()
 
 
 def test_should_raise_errors_of_one_root() -> None:

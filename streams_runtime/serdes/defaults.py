@@ -58,7 +58,8 @@ class DefaultSerde:
     def missing(self) -> TopologyError:
         return TopologyError(
             f"Invalid topology: {self.node} needs a {self.what} serde, and no call before it gives one; "
-            f"give it there or before as {self.what}_serde=..., or set default.{self.what}.serde"
+            f"give it as {self.what}_serde=... there or in a call before, such as repartition, "
+            f"or set default.{self.what}.serde"
         )
 
 

@@ -132,7 +132,8 @@ def test_should_name_the_node_whose_serde_is_missing(topology: Any, message: str
 
     assert message in str(refused.value)
     what = "key" if "key serde" in message else "value"
-    assert str(refused.value).endswith(f"give it there or before as {what}_serde=..., or set default.{what}.serde")
+    hint = f"give it as {what}_serde=... there or in a call before, such as repartition, or set default.{what}.serde"
+    assert str(refused.value).endswith(hint)
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_should_tell_which_node_needs_a_serde_that_is_not_known() -> None:
         TopologyTestDriver(builder.build())
     assert str(raised.value) == (
         "topology: Invalid topology: KSTREAM-SINK-0000000002 needs a value serde, and no call before it gives one; "
-        "give it there or before as value_serde=..., or set default.value.serde"
+        "give it as value_serde=... there or in a call before, such as repartition, or set default.value.serde"
     )
 
 
