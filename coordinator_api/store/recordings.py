@@ -7,9 +7,11 @@ the coordinator drops in the meantime (`rebalances.retained.count`) is left out.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -78,9 +80,15 @@ def read(name: str) -> Iterator[RawLine]:
     database cannot be read.
     """
     called = shown(name)
-    # on a thread of its own: the caller may be inside another event loop, in a notebook for example
-    with start_blocking_portal() as event_loop:
+    with ExitStack() as resources:
+        # on a thread of its own: the caller may be inside another event loop, in a notebook for example
+        event_loop = resources.enter_context(start_blocking_portal())
+        # A program may end while this generator is open. Python then closes the generator after it has stopped the
+        # thread, and the call to the thread would never return.
+        atexit.register(resources.close)
+        resources.callback(atexit.unregister, resources.close)
         engine = read_only_engine(name)
+        resources.callback(lambda: event_loop.call(engine.dispose))
         try:
             event_loop.call(_check_schema, engine, called)
             after: Row[Any] | None = None
@@ -91,8 +99,6 @@ def read(name: str) -> Iterator[RawLine]:
                 after = page[-1]
         except (SQLAlchemyError, OSError) as error:
             raise InputError(f"cannot be read: {reason(error)}", called) from None
-        finally:
-            event_loop.call(engine.dispose)
 
 
 async def _check_schema(engine: AsyncEngine, called: str) -> None:

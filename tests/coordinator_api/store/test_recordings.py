@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from assignor.reading.sources import RawLine, SourceKind, find_sources, raw_line
 from coordinator_api.store import recordings
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording
+from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.coordinator_api.store.databases import open_repository
@@ -148,6 +150,16 @@ class TestRead:
         assert len(names) == 1
         lines.close()  # type: ignore[attr-defined]
         assert recordings_threads() == []
+
+    def test_should_not_keep_a_program_from_ending_that_has_not_read_to_the_end(self, tmp_path: Path) -> None:
+        fill(tmp_path, {"one": [recording(1), recording(2)]})
+        program = (
+            f"from coordinator_api.store.recordings import read; lines = read({str(tmp_path / FILE)!r}); next(lines); "
+            "raise KeyError(lines)"
+        )
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT)
+        assert ended.returncode == 1
+        assert ended.stderr.rstrip().splitlines()[-1].startswith("KeyError: <generator object read")
 
 
 class TestRefused:
