@@ -74,8 +74,9 @@ class RecordedDocument(NamedTuple):
 def read_recorded(stored: bytes) -> RecordedDocument:
     """What was packed, without making all of its text. Raises InputError, DecodeError."""
     if stored.startswith(_GZIP_MAGIC):
+        text = b"".join(_gunzipped(stored))  # outside the block: an InputError is a ValueError
         try:
-            document = json.loads(b"".join(_gunzipped(stored)))
+            document = json.loads(text)
         except ValueError as error:
             raise InputError(f"not JSON: {error}") from None
         output = document["output"]

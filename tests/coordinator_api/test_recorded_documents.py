@@ -88,6 +88,19 @@ def test_gzip_of_what_is_no_json_is_an_error() -> None:
         read_recorded(gzip.compress(b"{}{}", mtime=0))
 
 
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        (gzip.compress(b"{}", mtime=0)[:-3], "^the gzip stream ends too early$"),
+        (b"\x1f\x8b" + b"plain" * 4, "^not gzip: "),
+    ],
+)
+def test_damaged_gzip_is_not_blamed_on_the_json_in_it(stored: bytes, said: str) -> None:
+    for read in (read_recorded, lambda stored: list(expanded(stored))):
+        with pytest.raises(AssignorFault, match=said):
+            read(stored)
+
+
 def test_what_all_members_share_is_stored_once() -> None:
     shared = bytes(range(256)) * 100
     whole: dict[str, object] = {"output": {"assignments": {}}}
