@@ -196,8 +196,10 @@ class RequestGuard:
             principal = state[PRINCIPAL] = self._gate.caller(scope["path"], headers)
             if audited is not None:
                 audited.made_by(principal)
-            if call is not None and call.endpoint.route.format(**call.parameters) != scope["path"]:
-                raise HTTPException(404)  # Starlette overlooks a line break behind an address
+            # Starlette overlooks a line break behind an address
+            address = scope["path"].rstrip("\n") if call is None else call.endpoint.route.format(**call.parameters)
+            if address != scope["path"]:
+                raise HTTPException(404)
             why_not = principal.refusal(asked)
             if why_not is not None:
                 raise forbidden(asked, why_not)
