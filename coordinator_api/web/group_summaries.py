@@ -134,8 +134,8 @@ class GroupSummaries:
 
     def _summarized(self, line: GroupLine) -> SummarizedLine:
         """Another coordinator has summarized its own groups."""
-        summary = self._summaries.get(line.group_id, GroupSummary())
-        return SummarizedLine(**{**dict(summary), **dict(line)})
+        summary = self._summaries.get(line.group_id) if line.group_id in self._coordinator.groups else None
+        return SummarizedLine(**{**dict(summary or GroupSummary()), **dict(line)})
 
     async def known(self) -> None:
         """Returns when something is known of every group, or after a moment."""

@@ -10,7 +10,8 @@ import pytest
 from assignor.access.principals import Right
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.group_document import described_group
-from coordinator_api.http.models.groups import GroupAnswer
+from coordinator_api.http.models.groups import GroupAnswer, GroupLine
+from coordinator_api.http.other_coordinators import ListsElsewhere
 from coordinator_api.web import group_documents, group_summaries
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_summaries import GroupSummaries
@@ -40,6 +41,22 @@ async def test_should_know_each_group_when_a_page_is_opened(tmp_path: Path, monk
         await summaries.known()
 
         assert known(summaries) == {"a": True, "b": True}
+
+
+async def test_should_forget_what_it_knew_of_a_group_whose_new_owner_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 60.0)
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        summaries = await with_groups(service, "a")
+        await summaries.known()
+        (line,) = summaries.listed(lambda _: True).groups
+        unknown = GroupLine(**{name: getattr(line, name) for name in GroupLine.model_fields})
+        service.coordinator.lose("a")
+
+        (listed,) = summaries.listed(lambda _: True, ListsElsewhere({"a": unknown}, {})).groups
+
+        assert (line.tasks, listed.tasks) == (4, None)
 
 
 async def test_should_end_when_no_page_is_open_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
