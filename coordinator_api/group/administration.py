@@ -41,12 +41,14 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.rebalancing import promote, start_rebalance
 from coordinator_api.group.records import (
+    CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
     GroupDeleted,
     LeverChanged,
     MemberRemoved,
     MemberReplaced,
+    MemberSubscribed,
 )
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
 from coordinator_api.group.subscriptions import process_of
@@ -197,12 +199,13 @@ def _end_instance_drain(step: GroupTransition, event: events.EndInstanceDrain) -
     return Accepted()
 
 
-def end_drains_of_gone(step: GroupTransition) -> None:
+def end_drains_of_gone(step: GroupTransition, before: GroupImage) -> None:
     """After any event, while anything is drained: an instance or a member that is gone has been drained.
 
     A removal has begun a rebalance. A static member that was started again has not, and may have tasks from now on.
+    `before`: the state before the event.
     """
-    if not any(isinstance(record, MemberRemoved | MemberReplaced) for record in step.records):
+    if not any(_may_leave_instance(record, before) for record in step.records):
         return
     gone = drains_of_gone(step.image)
     for target in gone:
@@ -210,6 +213,17 @@ def end_drains_of_gone(step: GroupTransition) -> None:
     if gone and step.image.state is GroupState.STABLE:
         started = f"the drain of {', '.join(gone)} has ended, because it was started again"
         start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, started)
+
+
+def _may_leave_instance(record: CoordinatorRecord, before: GroupImage) -> bool:
+    """Whether an instance may have no member after this record that it had before."""
+    match record:
+        case MemberRemoved() | MemberReplaced():
+            return True
+        case MemberSubscribed(member_id, join):
+            known = before.members.get(member_id)
+            return known is not None and process_of(known.last_join.subscription) != process_of(join.subscription)
+    return False
 
 
 def _end_drain(step: GroupTransition, target: str) -> None:

@@ -92,7 +92,7 @@ class Group:
         try:
             response = _dispatch(step, event)
             if step.image.levers.drained:
-                end_drains_of_gone(step)
+                end_drains_of_gone(step, self._image)
         except IllegalTransition as illegal:
             raise self._with_history(f"{event!r}: {illegal}") from illegal
         records = tuple(step.records)
