@@ -9,8 +9,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -146,12 +147,13 @@ def export_log(
 
     Do this before you repair it: what a repair drops is no longer in the store afterwards.
     """
-    log = calls.get(f"{group_path(group)}/log")
-    text = json.dumps(log, indent=1) + "\n"
+    path = f"{group_path(group)}/log"
     if file is None:
-        sys.stdout.write(text)
+        sys.stdout.write(_log_text(calls.get(path)))
         return
-    _write_new(file, text)
+    with _new_file(file) as opened:
+        log = calls.get(path)
+        opened.write(_log_text(log))
     count = len(log["records"])
     records = "1 record is" if count == 1 else f"{count} records are"
     state = "It can be read." if log["problem"] is None else f"It cannot be read: {log['problem']}."
@@ -172,11 +174,22 @@ def repair_log(
     show(answer, lambda view: _repair_text(answer, view), command.format)
 
 
-def _write_new(file: Path, text: str) -> None:
-    """Raises InputError."""
+def _log_text(log: Any) -> str:
+    return json.dumps(log, indent=1) + "\n"
+
+
+@contextmanager
+def _new_file(file: Path) -> Iterator[TextIO]:
+    """Created before the block fetches what it writes, and deleted again when the block raises. Raises InputError."""
     try:
-        with open(file, "x", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
-            opened.write(text)
+        with (
+            open(file, "x", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened,
+            ExitStack() as on_error,
+        ):
+            on_error.callback(file.unlink)
+            yield opened
+            opened.flush()
+            on_error.pop_all()
     except FileExistsError:
         problem = "exists already, and may be an earlier copy of the log: name another file"
         raise InputError(problem, str(file)) from None

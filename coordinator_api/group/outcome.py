@@ -210,8 +210,8 @@ class RunRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`rebalance`: to compute now, or None. `next_timer_ms`: when the group wants its next `Tick`, None for never.
-    A time in the past means at once; it replaces the time that an earlier outcome asked for.
+    """`rebalance`: the rebalance to compute now, or None. `next_timer_ms`: when the group wants its next `Tick`, None
+    for never. A time in the past means at once; it replaces the time that an earlier outcome asked for.
 
     Whenever `records` is not empty, the caller handles again the requests that it holds.
     """

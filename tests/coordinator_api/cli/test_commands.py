@@ -314,3 +314,21 @@ def test_should_say_how_a_wait_for_approval_ended(hold: dict[str, Any], words: s
     waited, other = told.splitlines()[1:]
     assert f" {words}  " in waited
     assert other.split() == ["7", "member-left", "stable", "2", "-", "0s"]
+
+
+def test_should_create_the_file_of_an_export_before_anything_is_fetched(tmp_path: Path) -> None:
+    there, nowhere, new = tmp_path / "log.json", tmp_path / "nowhere" / "log.json", tmp_path / "new.json"
+    there.write_text("an earlier copy", encoding="ascii")
+
+    def export(file: Path) -> tuple[int, str]:
+        code, _, said = assignor("groups", "export", "orders", "--output", str(file), "--coordinator", NOBODY)
+        return code, " ".join(said.split())
+
+    twice, unwritable, unfetched = export(there), export(nowhere), export(new)
+
+    assert (twice[0], unwritable[0], unfetched[0]) == (2, 2, 2)
+    assert "exists already, and may be an earlier copy of the log: name another file" in twice[1]
+    assert "cannot be written: No such file or directory" in unwritable[1]
+    assert "no coordinator answers" in unfetched[1]
+    assert there.read_text(encoding="ascii") == "an earlier copy"
+    assert not new.exists()
