@@ -80,8 +80,9 @@ class CoordinatorRecord(ABC):
         """Change sessions and timers: this record led from `before` to `after`. Most records change none."""
 
     def begun_generation(self) -> int | None:
-        """The generation that has begun, as the record shows; None when it shows none."""
-        return None
+        """The generation that has begun, as the record shows: the one that it names. None when it names none."""
+        named: int | None = getattr(self, "generation_id", None)
+        return named
 
     def known_member(self) -> str | None:
         """The member that may work for the group, as the record shows; None when it shows none."""
@@ -302,9 +303,6 @@ class GenerationStarted(CoordinatorRecord):
     def in_words(self) -> str:
         return f"generation {self.generation_id} started"
 
-    def begun_generation(self) -> int | None:
-        return self.generation_id
-
 
 @dataclass(frozen=True, slots=True)
 class GroupEmptied(CoordinatorRecord):
@@ -318,9 +316,6 @@ class GroupEmptied(CoordinatorRecord):
 
     def in_words(self) -> str:
         return f"generation {self.generation_id} is empty"
-
-    def begun_generation(self) -> int | None:
-        return self.generation_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,9 +359,6 @@ class RebalanceCompleted(CoordinatorRecord):
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.await_fetches(after, now_ms)
-
-    def begun_generation(self) -> int | None:
-        return self.generation_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,9 +446,6 @@ class RebalanceLedElsewhere(CoordinatorRecord):
     def in_words(self) -> str:
         return f"rebalance {self.generation_id} led by {self.led_by}: {self.end.outcome}"
 
-    def begun_generation(self) -> int | None:
-        return self.generation_id
-
 
 @dataclass(frozen=True, slots=True)
 class MemberReported(CoordinatorRecord):
@@ -527,9 +516,6 @@ class GroupRestored(CoordinatorRecord):
 
     def in_words(self) -> str:
         return "group restored"
-
-    def begun_generation(self) -> int | None:
-        return self.generation_id
 
 
 @dataclass(frozen=True, slots=True)
