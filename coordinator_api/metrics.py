@@ -241,10 +241,7 @@ _OF_ONE_GROUP: Mapping[str, Callable[[GroupMeasures], float | None]] = {
 
 def _family(name: str, value: float | None) -> GaugeMetricFamily:
     """None for a gauge that is left out."""
-    family = GaugeMetricFamily(name, _BY_NAME[name].description)
-    if value is not None:
-        family.add_metric((), value)
-    return family
+    return GaugeMetricFamily(name, _BY_NAME[name].description, value)
 
 
 def _labeled(name: str, values: Iterable[tuple[str, float | None]]) -> GaugeMetricFamily:

@@ -226,15 +226,17 @@ def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> P
 
 
 def _member(image: GroupImage, event: Heartbeat) -> ClassicGroupMember | Rejected:
-    member = member_or_refusal(image, event.member_id, event.group_instance_id)
+    member = _taking_part(image, event)
     if isinstance(member, Rejected):
         return member
-    refused = refuse_after_missed_rebalance(image, member)
-    if refused is not None:
-        return refused
     if event.generation_id > max(member.last_join.generation_id, image.generation_id):
         return _ahead(event.generation_id, image)
     return member
+
+
+def _taking_part(image: GroupImage, event: Heartbeat | FetchAssignment) -> ClassicGroupMember | Rejected:
+    member = member_or_refusal(image, event.member_id, event.group_instance_id)
+    return member if isinstance(member, Rejected) else refuse_after_missed_rebalance(image, member) or member
 
 
 def _has_to_rejoin(image: GroupImage, member: ClassicGroupMember) -> bool:
@@ -265,12 +267,9 @@ def _digest(generation_id: int, answers: Mapping[str, MemberNews | Rejected], pa
 
 def _assignment(image: GroupImage, event: FetchAssignment) -> AssignmentReady | AssignmentPending | Rejected:
     """The member's assignment, as soon as there is one: only the result of the rebalance that it rejoined for."""
-    member = member_or_refusal(image, event.member_id, event.group_instance_id)
+    member = _taking_part(image, event)
     if isinstance(member, Rejected):
         return member
-    refused = refuse_after_missed_rebalance(image, member)
-    if refused is not None:
-        return refused
     if event.min_generation > image.generation_id + 1:
         return _ahead(event.min_generation, image)
     if _awaits_result(image, member):

@@ -43,10 +43,7 @@ from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId
 
 def read_subscription(subscription: bytes) -> SubscriptionInfo:
     """The user data of a ConsumerProtocolSubscription. Raises DecodeError, or InputError where there is none."""
-    user_data = decode_subscription(subscription).user_data
-    if not user_data:
-        raise InputError("has no user data: a Kafka Streams member sends a SubscriptionInfo", "subscription")
-    return decode_subscription_info(user_data)
+    return decode_subscription_info(_checked_user_data(subscription))
 
 
 def check_subscription(subscription: bytes) -> None:

@@ -42,7 +42,7 @@ from coordinator_api.group.outcome import (
 from coordinator_api.group.rebalancing import rebalance_to_run
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
-from coordinator_api.group.subscriptions import subscription_info
+from coordinator_api.group.subscriptions import process_of
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import GroupMeasures
 from coordinator_api.runtime.cluster_watch import ClusterWatch, WarmUpWatch
@@ -230,9 +230,7 @@ class GroupRuntime:
             if isinstance(news, MemberNews) and member_id in self.image.members
         ]
         if known:
-            info = subscription_info(known[0].last_join.subscription)
-            is_known = info is not None and not info.is_future
-            process = str(info.process_id) if info is not None and is_known else known[0].member_id
+            process = str(process_of(known[0].last_join.subscription) or known[0].member_id)
             self._notices.tell(process, notices, self._clock.now_ms())
 
     def measures(self) -> GroupMeasures:
