@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 
 import structlog
+from anyio import CancelScope, move_on_after
 
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import since_boot_ms
@@ -222,11 +223,10 @@ class CoordinatorLease:
         self._to_do.clear()
         if not self._may_answer():
             return  # the database does not answer, or others own the groups already
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                with suppress(StoreError):  # others see the stop before the groups that they get look like too much
-                    await self._poll()
-                await self._owned_groups.hand_all_over(self._holder.leaving())
+        with move_on_after(within_s):
+            with suppress(StoreError):  # others see the stop before the groups that they get look like too much
+                await self._poll()
+            await self._owned_groups.hand_all_over(self._holder.leaving())
 
     async def leave(self) -> None:
         """Answer nothing any more, and delete the own row. Others take the rest of the groups at once."""
@@ -276,12 +276,8 @@ class CoordinatorLease:
             if not self._to_do:
                 self._notify_waiters()
         else:
-            await self._rest(due_ms - now_ms)
-
-    async def _rest(self, at_most_ms: float) -> None:
-        self._woken.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(at_most_ms / 1000 if math.isfinite(at_most_ms) else None):
+            self._woken.clear()
+            with move_on_after((due_ms - now_ms) / 1000):
                 await self._woken.wait()
 
     # --- polls
@@ -376,12 +372,9 @@ class CoordinatorLease:
 
     async def _wait_for_change(self, ends_s: float) -> bool:
         """Whether something has changed by then."""
-        try:
-            async with asyncio.timeout_at(ends_s):
-                await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+        with CancelScope(deadline=ends_s) as waiting:
+            await self._changed.wait()
+        return not waiting.cancelled_caught
 
     # --- actions
 

@@ -25,6 +25,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from anyio import move_on_after
+
 from coordinator_api.group.events import FetchAssignment, ProcessHeartbeat
 from coordinator_api.group.outcome import Response
 
@@ -181,22 +183,15 @@ class Watcher:
 
     async def pause(self, seconds: float) -> None:
         """Returns after this time, or when all are released."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
-        except TimeoutError:
-            pass
+        with move_on_after(seconds):
+            await self._stopped.wait()
 
     async def wait(self, at_most_s: float) -> frozenset[str]:
         """The groups that have changed since the last call, as soon as there is one; after `at_most_s` seconds, or when
         all are released, perhaps none.
         """
-        if not self._woken.is_set():
-            try:
-                async with asyncio.timeout(at_most_s):
-                    await self._woken.wait()
-            except TimeoutError:
-                return frozenset()
+        with move_on_after(at_most_s):
+            await self._woken.wait()
         changed = frozenset(self._changed)
         self._changed.clear()
         if not self.released:

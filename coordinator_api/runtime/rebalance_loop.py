@@ -9,8 +9,9 @@ failed, so that members do not wait for ever.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
+
+from anyio import move_on_after
 
 from assignor.errors import AssignorFault
 from coordinator_api.clusters import ClusterOutOfReach, ClusterStanding
@@ -147,8 +148,7 @@ class RebalanceLoop:
         """Then the rebalance is due again, unless another one has become due or the group has moved on."""
         self._interrupted.clear()
         if self._due is None and not self._stopped:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_ms / 1000):
-                    await self._interrupted.wait()
+            with move_on_after(wait_ms / 1000):
+                await self._interrupted.wait()
         if self._due is None and self._is_wanted(effect):
             self._due = effect
