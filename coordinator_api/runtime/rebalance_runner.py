@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -37,10 +37,6 @@ ATTEMPTS = 3
 """So many workers in a row may die of one rebalance."""
 
 
-def _random_process_id() -> ProcessId:
-    return ProcessId.from_bytes(uuid.uuid4().bytes)
-
-
 @dataclass(frozen=True, slots=True)
 class RebalanceResources:
     """What the rebalances of all groups of one service share.
@@ -55,7 +51,6 @@ class RebalanceResources:
     clock: SteadyClock
     max_partitions: int
     own_assignor_limit_ms: int
-    new_process_id: Callable[[], ProcessId] = _random_process_id
 
 
 class RebalanceRunner:
@@ -148,7 +143,7 @@ class RebalanceRunner:
             group_id=self._group_id,
             rebalance=effect,
             now_ms=self._resources.clock.now_ms(),
-            future_process_id=self._resources.new_process_id(),
+            future_process_id=ProcessId.from_bytes(uuid.uuid4().bytes),
             assignor_classes=self._resources.allowed.class_paths,
             max_partitions=self._resources.max_partitions,
         )

@@ -92,15 +92,15 @@ def compute(job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
         return ClusterNamed(definition.provider)
     snapshot = _snapshot(job, definition.snapshot)
     if job.failure is not None:
-        return _failed(job, snapshot, job.failure)
+        return _rebalance(job, snapshot, RebalanceResult(), job.failure)
     try:
         if job.view is not None:
             check_size(snapshot, job.max_partitions)
         own_assignor = allowed_here(job.assignor_classes).load(snapshot.assignor)
         result = pipeline.assign(snapshot, job.now_ms, own_assignor)
     except Exception as fault:  # a user's own assignor may raise anything
-        return _failed(job, snapshot, f"{type(fault).__name__}: {fault}")
-    return _computed(job, snapshot, result)
+        return _rebalance(job, snapshot, RebalanceResult(), f"{type(fault).__name__}: {fault}")
+    return _rebalance(job, snapshot, result)
 
 
 @lru_cache(maxsize=8)
@@ -123,15 +123,19 @@ def _has_future_member(members: Mapping[str, Member]) -> bool:
     return any(subscribed_version(member.subscription) > LATEST_SUPPORTED_VERSION for member in members.values())
 
 
-def _computed(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult) -> ComputedRebalance:
+def _rebalance(
+    job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult, failure: str | None = None
+) -> ComputedRebalance:
+    """`failure`: why there is no result; then the members get an error, and the reason is recorded."""
     asked = job.rebalance
-    rebalance = computed_assignments(snapshot.members, asked.definition_revision, result)
-    topics: Mapping[str, int] = {}
+    if failure is None:
+        rebalance = computed_assignments(snapshot.members, asked.definition_revision, result)
+    else:
+        rebalance = ComputedAssignments(error=failure)
+    topics = {} if job.view is None else topics_after(snapshot, result)
     missing: tuple[str, ...] = ()
-    if job.view is not None:
-        topics = topics_after(snapshot, result)
-        if result.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
-            missing = missing_source_topics(snapshot.topology, snapshot.cluster)
+    if job.view is not None and result.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
+        missing = missing_source_topics(snapshot.topology, snapshot.cluster)
     error = rebalance.error
     if error is None and result.error_code is not AssignorErrorCode.NONE:
         error = f"{result.error_code.name}: {', '.join(missing)}" if missing else result.error_code.name
@@ -140,32 +144,13 @@ def _computed(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceR
         result.created_topics,
         job.now_ms,
         _summary(job, result, error),
-        pack_document(_document(job, snapshot, result), result.assignments),
+        pack_document(_document(job, snapshot, result, failure), result.assignments),
     )
 
 
-def _failed(job: RebalanceJob, snapshot: RebalanceSnapshot, error: str) -> ComputedRebalance:
-    result = RebalanceResult()
-    topics = {} if job.view is None else topics_after(snapshot, result)
-    document = _document(job, snapshot, result)
-    output = document["output"]
-    assert isinstance(output, dict)
-    output["error"] = error
-    return ComputedRebalance(
-        AssignmentComputed(
-            job.rebalance.generation_id,
-            ComputedAssignments(error=error),
-            topics,
-            kept_owned=job.rebalance.steering.keeps_owned,
-        ),
-        {},
-        job.now_ms,
-        _summary(job, result, error),
-        pack_document(document, NO_ASSIGNMENTS),
-    )
-
-
-def _document(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult) -> dict[str, object]:
+def _document(
+    job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult, failure: str | None
+) -> dict[str, object]:
     """Without the assignments, which are packed beside it."""
     document = rebalance_document(
         id=f"{job.group_id}-{job.rebalance.generation_id}",
@@ -176,6 +161,10 @@ def _document(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceR
         snapshot=snapshot,
         result=replace(result, assignments=NO_ASSIGNMENTS),
     )
+    if failure is not None:
+        output = document["output"]
+        assert isinstance(output, dict)
+        output["error"] = failure
     return {**document, "note": job.rebalance.reason}
 
 

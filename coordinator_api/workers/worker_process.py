@@ -12,7 +12,6 @@ worker before the serving process.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import os
@@ -27,7 +26,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, BinaryIO
 
 from assignor.errors import AssignorFault
 
@@ -49,14 +48,14 @@ def work(connection: socket.socket, nice: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         os.nice(nice)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(_ASK_KERNEL_FIRST)
     gc.set_threshold(_COLLECTED_AFTER)
     threading.Thread(target=_end_with_the_connection, args=(connection.fileno(),), daemon=True).start()
-    with contextlib.suppress(OSError):
-        while (job := _receive(connection)) is not None:
+    with suppress(OSError), connection.makefile("rb") as jobs:
+        while (job := _receive(jobs)) is not None:
             connection.sendall(LENGTH.pack(0))  # the job has begun
             answer = _answer(job)
             connection.sendall(LENGTH.pack(len(answer)))
@@ -73,23 +72,17 @@ def _end_with_the_connection(descriptor: int) -> None:
     os._exit(0)
 
 
-def _receive(connection: socket.socket) -> bytearray | None:
-    head = _exactly(connection, LENGTH.size)
-    return None if head is None else _exactly(connection, LENGTH.unpack(head)[0])
+def _receive(jobs: BinaryIO) -> bytes | None:
+    """None when the connection ends before a whole job has come."""
+    head = jobs.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (size,) = LENGTH.unpack(head)
+    job = jobs.read(size)
+    return job if len(job) == size else None
 
 
-def _exactly(connection: socket.socket, size: int) -> bytearray | None:
-    content = bytearray(size)
-    view = memoryview(content)
-    while view:
-        received = connection.recv_into(view)
-        if not received:
-            return None
-        view = view[received:]
-    return content
-
-
-def _answer(job: bytearray) -> bytes:
+def _answer(job: bytes) -> bytes:
     """Pickled: whether it is a value, the value or error, and the memory of this process in bytes."""
     try:
         function, arguments = _unpickled(job)
@@ -99,7 +92,7 @@ def _answer(job: bytearray) -> bytes:
         return _refusal(fault)
 
 
-def _unpickled(job: bytearray) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def _unpickled(job: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return pickle.loads(job)  # type: ignore[no-any-return]  # noqa: S301 (from the process that started this one)
 
 
