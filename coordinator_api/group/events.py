@@ -347,7 +347,7 @@ class Recovered:
 
 
 HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
-"""Changes nothing durable, so `Group.respond` answers it without a commit."""
+"""Requests that change nothing durable: `Group.respond` answers them without a commit. They are no `Event`."""
 
 LeverCommand = (
     RequestRebalance
@@ -361,8 +361,7 @@ LeverCommand = (
 """Operators set or start these beside Kafka's behaviour, in a group that is declared."""
 
 Event = (
-    HeartbeatOrFetch
-    | LeverCommand
+    LeverCommand
     | DeclareGroup
     | Join
     | ConnectionLost

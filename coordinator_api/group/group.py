@@ -14,13 +14,13 @@ from coordinator_api.group import events
 from coordinator_api.group.administration import apply_lever_command, declare, delete, drain, end_drains_of_gone
 from coordinator_api.group.description import GroupDescription, describe
 from coordinator_api.group.events import Event, HeartbeatOrFetch, LeverCommand
-from coordinator_api.group.heartbeats import answer, connection_lost, respond
+from coordinator_api.group.heartbeats import connection_lost, respond
 from coordinator_api.group.holding import end_hold_when_over
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import expire_sessions, join, leave, remove_members_that_never_fetched
 from coordinator_api.group.liveness import GroupLimits, Liveness, Session
-from coordinator_api.group.outcome import Accepted, GroupTransition, ImmediateResponse, Outcome, Rejected, Response
+from coordinator_api.group.outcome import Accepted, GroupTransition, ImmediateResponse, Outcome, Response
 from coordinator_api.group.rebalancing import (
     end_join_wait,
     follow_up_when_acknowledged,
@@ -31,7 +31,6 @@ from coordinator_api.group.rebalancing import (
 )
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, IllegalTransition, RebalanceKept
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
-from coordinator_api.group.states import GroupState
 
 HISTORY_LENGTH = 64
 """A broken invariant cannot be understood without what led to it: each IllegalTransition ends with so many records."""
@@ -69,14 +68,6 @@ class Group:
     def image(self) -> GroupImage:
         """The durable state, immutable."""
         return self._image
-
-    @property
-    def state(self) -> GroupState:
-        return self._image.state
-
-    @property
-    def generation_id(self) -> int:
-        return self._image.generation_id
 
     @property
     def next_timer_ms(self) -> int | None:
@@ -174,8 +165,6 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
         refused = refuse_led_elsewhere(step.image, event)
         if refused is not None:
             return refused
-    if isinstance(event, HeartbeatOrFetch):
-        return _heartbeat_or_fetch(step, event)
     if isinstance(event, LeverCommand):
         return apply_lever_command(step, event)
     match event:
@@ -203,15 +192,6 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return Accepted()
         case events.Recovered():
             return Accepted()
-
-
-def _heartbeat_or_fetch(step: GroupTransition, event: HeartbeatOrFetch) -> Response:
-    """As an event of its own. The answer to a heartbeat that starts the follow-up says so at once."""
-    answered = respond(step.liveness, step.image, step.image, event, step.now_ms).response
-    if isinstance(answered, Rejected):
-        return answered
-    follow_up_when_acknowledged(step)
-    return answer(step.image, event) if isinstance(event, events.Heartbeat | events.ProcessHeartbeat) else answered
 
 
 def _tick(step: GroupTransition) -> None:

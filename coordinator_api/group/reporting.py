@@ -11,7 +11,7 @@ from __future__ import annotations
 from assignor.protocol.assignment_packing import share
 from assignor.types import AssignorErrorCode
 from coordinator_api.group import events
-from coordinator_api.group.events import Event
+from coordinator_api.group.events import Event, HeartbeatOrFetch
 from coordinator_api.group.image import GroupImage, RebalanceEnd, packed_assignments
 from coordinator_api.group.outcome import GroupTransition, RebalanceReported, Rejected, Response
 from coordinator_api.group.records import AssignmentsPacked, MemberReported, RebalanceLedElsewhere
@@ -29,7 +29,7 @@ _ALLOWED_WHEREVER_LED = (
 )
 
 
-def refuse_led_elsewhere(image: GroupImage, event: Event) -> Rejected | None:
+def refuse_led_elsewhere(image: GroupImage, event: Event | HeartbeatOrFetch) -> Rejected | None:
     """None unless the group is led elsewhere and `event` asks for something that only its leader can do."""
     led_by = image.led_by
     if led_by is None or image.state is GroupState.DEAD or isinstance(event, _ALLOWED_WHEREVER_LED):

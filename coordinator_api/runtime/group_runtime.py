@@ -75,7 +75,8 @@ _NO_GENERATION = -1
 
 
 class GroupRuntime:
-    """Owns one group. Every change goes through `handle`. `image` may be read at any time.
+    """Owns one group. Every change goes through `handle`, heartbeats and fetches through `respond`. `image` may be read
+    at any time.
 
     Whatever answers raises NotOwner once the group is owned elsewhere, and LeaseEnded while nobody knows.
     """
@@ -151,8 +152,6 @@ class GroupRuntime:
         It happens even if its caller is cancelled. `recording`: of a `ReportRebalance`, stored with it when it is new.
         `tenant`: whose quotas it has to keep (`admission.Quotas`).
         """
-        if isinstance(event, HeartbeatOrFetch):
-            return await self.respond(event)
         if isinstance(event, events.Join) and event.member_id is not None and not self._durable.is_uncertain:
             # its session must not expire while it waits for a commit; nothing else about it is decided yet
             alive = events.Heartbeat(event.member_id, _NO_GENERATION, group_instance_id=event.group_instance_id)

@@ -72,7 +72,7 @@ def test_should_count_from_the_removal_of_a_member_that_died() -> None:
     assert followed.since_ms == {}
     followed.send(Tick(), at_ms=SESSION_MS)
     assert followed.since_ms == {A: SESSION_MS, B: SESSION_MS}
-    assert followed.group.group.state is GroupState.EMPTY
+    assert followed.group.group.image.state is GroupState.EMPTY
 
 
 def test_should_count_no_task_of_an_application_that_was_stopped() -> None:
@@ -95,7 +95,7 @@ def test_should_count_the_tasks_of_a_member_that_is_away_until_its_grace_is_over
     followed = Followed()
     followed.send(SetLever(LeverName.REJOIN_GRACE, True, "ops", value_ms=60_000))
     followed.send(Leave("b"), at_ms=1_000)
-    assert (followed.since_ms, followed.group.group.state) == ({B: 1_000}, GroupState.STABLE)
+    assert (followed.since_ms, followed.group.group.image.state) == ({B: 1_000}, GroupState.STABLE)
     followed.send(join("b-2"), at_ms=2_000)
     assert followed.since_ms == {B: 1_000}  # another process
     followed.send(Tick(), at_ms=61_000)

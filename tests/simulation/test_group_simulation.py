@@ -33,6 +33,7 @@ from coordinator_api.group.events import (
     Event,
     FetchAssignment,
     Heartbeat,
+    HeartbeatOrFetch,
     Leave,
     ProcessHeartbeat,
     RequestRebalance,
@@ -201,7 +202,7 @@ class GroupSimulation(RuleBasedStateMachine):
     @rule(behind=st.integers(0, 1), fault=faults)
     def warm_ups_catch_up(self, behind: int, fault: Fault) -> None:
         """Whoever looked may have seen an earlier generation."""
-        self._send(WarmUpsCaughtUp(self.recorded.group.generation_id - behind), fault)
+        self._send(WarmUpsCaughtUp(self.recorded.group.image.generation_id - behind), fault)
 
     @rule(fault=faults)
     def request_rebalance(self, fault: Fault) -> None:
@@ -245,7 +246,7 @@ class GroupSimulation(RuleBasedStateMachine):
     def compute_late(self, index: int) -> None:
         effect = self.late[index % len(self.late)]
         computed = self._computed(effect)
-        if effect.generation_id != self.recorded.group.generation_id:
+        if effect.generation_id != self.recorded.group.image.generation_id:
             before = self.recorded.group.image
             self._send(computed, Fault.NONE)
             assert self.recorded.group.image is before, "a late result was taken in"
@@ -376,7 +377,7 @@ class GroupSimulation(RuleBasedStateMachine):
 
     @invariant()
     def generation_never_goes_back(self) -> None:
-        generation_id = self.recorded.group.generation_id
+        generation_id = self.recorded.group.image.generation_id
         assert generation_id >= self.highest_generation
         self.highest_generation = generation_id
 
@@ -453,7 +454,7 @@ class GroupSimulation(RuleBasedStateMachine):
         self.fresh += 1
         return self.fresh
 
-    def _ask(self, member: SimulatedMember, event: Event, fault: Fault) -> None:
+    def _ask(self, member: SimulatedMember, event: Event | HeartbeatOrFetch, fault: Fault) -> None:
         response = self._send(event, fault)
         if response is not None:
             member.hear(response)
@@ -515,7 +516,7 @@ class GroupSimulation(RuleBasedStateMachine):
                 self._send(ConnectionLost(member.connection_id), Fault.NONE)
                 member.connection_id = self._fresh()
 
-    def _note_sign_of_life(self, event: Event) -> None:
+    def _note_sign_of_life(self, event: Event | HeartbeatOrFetch) -> None:
         if isinstance(event, ProcessHeartbeat):
             for member_id in event.members:
                 self.lost_ms.pop(member_id, None)
@@ -556,7 +557,7 @@ class GroupSimulation(RuleBasedStateMachine):
             self.due = effect
         assert response is None or isinstance(response, _TAKEN if wanted else AssignmentDiscarded)
 
-    def _send(self, event: Event, fault: Fault) -> Response | None:
+    def _send(self, event: Event | HeartbeatOrFetch, fault: Fault) -> Response | None:
         """None when no answer comes."""
         recorded = self.recorded
         self._note_sign_of_life(event)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from assignor.snapshot import Member, RebalanceResult
-from coordinator_api.group.events import AssignmentComputed, Event, Recovered
+from coordinator_api.group.events import (
+    AssignmentComputed,
+    Event,
+    FetchAssignment,
+    HeartbeatOrFetch,
+    Recovered,
+    Tick,
+)
 from coordinator_api.group.group import Group
+from coordinator_api.group.heartbeats import answer
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.rebalance_result import computed_assignments
@@ -23,13 +32,13 @@ class RecordedGroup:
         self.log: list[str] = []
         self.now_ms = 0
 
-    def send(self, event: Event) -> Outcome:
+    def send(self, event: Event | HeartbeatOrFetch) -> Outcome:
         """Handle, commit, apply: the loop in the docstring of `coordinator_api.group`."""
         outcome = self.decide(event)
         self.commit(outcome)
         return outcome
 
-    def ask(self, event: Event) -> Response:
+    def ask(self, event: Event | HeartbeatOrFetch) -> Response:
         return self.send(event).response
 
     def computed(
@@ -45,12 +54,24 @@ class RecordedGroup:
         rebalance = computed_assignments(members, image.rebalance_revision, result)
         return AssignmentComputed(generation_id, rebalance, topics or {}, missing_topics)
 
-    def decide(self, event: Event) -> Outcome:
+    def decide(self, event: Event | HeartbeatOrFetch) -> Outcome:
         """Handle without committing. The durable state must not change."""
         before = self.group.image
-        outcome = self.group.handle(event, self.now_ms)
+        outcome = self._answer(event) if isinstance(event, HeartbeatOrFetch) else self.group.handle(event, self.now_ms)
         assert self.group.image is before, f"{event} changed durable state before its records were committed"
         return outcome
+
+    def _answer(self, event: HeartbeatOrFetch) -> Outcome:
+        """The tick that it asks for follows at once, and the answer to a heartbeat is that of afterwards."""
+        image = self.group.image
+        answered = self.group.respond(event, self.now_ms, image)
+        if not answered.wants_tick:
+            return Outcome((), answered.response, next_timer_ms=self.group.next_timer_ms)
+        outcome = self.group.handle(Tick(), self.now_ms)
+        for record in outcome.records:
+            image = record.apply(image)
+        afterwards = answered.response if isinstance(event, FetchAssignment) else answer(image, event)
+        return replace(outcome, response=afterwards)
 
     def commit(self, outcome: Outcome) -> None:
         self.store(outcome)

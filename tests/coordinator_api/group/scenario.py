@@ -38,6 +38,7 @@ from coordinator_api.group.events import (
     Event,
     FetchAssignment,
     Heartbeat,
+    HeartbeatOrFetch,
     Join,
     Leave,
     ProcessHeartbeat,
@@ -141,7 +142,7 @@ class _Player:
             self._ids[plain[0]] = self._ids.get(plain[0], 0) + 1
         return self._told(outcome)
 
-    def _event(self, command: str, words: Words, options: Options) -> Event:
+    def _event(self, command: str, words: Words, options: Options) -> Event | HeartbeatOrFetch:
         if command == "join":
             return self._join(words[0], None, options)
         if command == "computed":
@@ -210,7 +211,7 @@ class _Player:
             )
         assert outcome.next_timer_ms == group.next_timer_ms, "the timer of the outcome is not the one after the commit"
         timer = "no timer" if outcome.next_timer_ms is None else f"timer {outcome.next_timer_ms}"
-        return [*said, f"{group.state} {group.generation_id}, {timer}"]
+        return [*said, f"{group.image.state} {group.image.generation_id}, {timer}"]
 
     def _described(self) -> Words:
         seen = self._recorded.group.describe()
@@ -313,7 +314,7 @@ def _listed(found: tuple[TaskId, ...]) -> str:
     return ",".join(map(str, found)) or "-"
 
 
-def _heartbeat(words: Words, options: Options) -> Event:
+def _heartbeat(words: Words, options: Options) -> Heartbeat:
     sums = None
     if "sums" in options:
         pairs = (part.split(":") for part in options["sums"].split(","))
@@ -321,7 +322,7 @@ def _heartbeat(words: Words, options: Options) -> Event:
     return Heartbeat(words[0], int(options["generation"]), sums, options.get("instance"))
 
 
-def _process_heartbeat(words: Words, options: Options) -> Event:
+def _process_heartbeat(words: Words, options: Options) -> ProcessHeartbeat:
     """`process 7 a-1=3 b-1=3`: the heartbeat of a process on connection 7, each member with its generation."""
     members = {member_id: Heartbeat(member_id, int(generation)) for member_id, generation in options.items()}
     return ProcessHeartbeat(members, int(words[0]) if words else None)
@@ -363,7 +364,7 @@ def _report(words: Words, options: Options) -> Event:
     )
 
 
-_COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
+_COMMANDS: dict[str, Callable[[Words, Options], Event | HeartbeatOrFetch]] = {
     "declare": lambda words, options: declared(words[0], options.get("topology", "t1"), replace="replace" in words),
     "heartbeat": _heartbeat,
     "process": _process_heartbeat,

@@ -173,7 +173,7 @@ def test_should_start_the_followup_at_the_next_tick_when_its_commit_failed() -> 
     recorded = stable(decided({"a": assignment((A,))}, followup_rebalance=True))
     assert recorded.decide(FetchAssignment("a", 1)).records
     recorded.send(Tick())
-    assert recorded.group.state is GroupState.PREPARING_REBALANCE
+    assert recorded.group.image.state is GroupState.PREPARING_REBALANCE
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_should_ask_for_a_tick_when_the_last_member_has_its_assignment_before_th
     assert not respond(recorded, FetchAssignment("a", 1)).wants_tick
     assert respond(recorded, process(a=1, b=1)).wants_tick
     recorded.send(Tick())
-    assert recorded.group.state is GroupState.PREPARING_REBALANCE
+    assert recorded.group.image.state is GroupState.PREPARING_REBALANCE
     assert not respond(recorded, process(a=1, b=1)).wants_tick
 
 

@@ -53,7 +53,7 @@ class Fleet:
         computed = computed_assignments(effect.members, effect.definition_revision, result)
         self.take(AssignmentComputed(1, computed))
         for number, name in enumerate(self.names[1:]):
-            self.take(ProcessHeartbeat({name: Heartbeat(name, 1)}, number))
+            self.group.respond(ProcessHeartbeat({name: Heartbeat(name, 1)}, number), 0, self.group.image)
 
     def take(self, event: Event) -> RunRebalance | None:
         outcome = self.group.handle(event, 0)

@@ -101,11 +101,11 @@ def test_should_save_a_valid_group_whatever_is_damaged(log: Log, data: st.DataOb
 
     group = group_of(list(plan.lines))
     group.validate_state()
-    assert group.generation_id == plan.generation_id
+    assert group.image.generation_id == plan.generation_id
     if whole.led_by is None:
-        assert group.state is GroupState.EMPTY
+        assert group.image.state is GroupState.EMPTY
         assert not group.image.members
-        assert group.generation_id > whole.generation_id, "above each that was given out"
+        assert group.image.generation_id > whole.generation_id, "above each that was given out"
         lost = " ".join(records[place].body or "" for place in hit)
         assert {each for each in whole.members if f'"{each}"' not in lost} <= set(plan.dropped_members)
     assert group.image.revision == plan.revision <= whole.revision

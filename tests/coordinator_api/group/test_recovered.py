@@ -55,13 +55,17 @@ def test_should_know_no_member_and_give_out_no_generation_again(group_id: str) -
     after = replayed(group_id, log_after_a_loss(logs()[group_id]))
 
     after.validate_state()
-    assert (after.state, len(after.image.members)) == (GroupState.EMPTY, 0)
-    assert after.generation_id == before.generation_id + LOST_GENERATIONS
+    assert (after.image.state, len(after.image.members)) == (GroupState.EMPTY, 0)
+    assert after.image.generation_id == before.image.generation_id + LOST_GENERATIONS
     for name in ("input_json", "revision", "origin", "draining", "last_rebalance"):
         assert getattr(after.image, name) == getattr(before.image, name)
     for member_id in before.image.members:
-        for generation_id in (before.generation_id, before.generation_id + 7, after.generation_id + 1):
-            refused = after.handle(Heartbeat(member_id, generation_id), NOW_MS).response
+        for generation_id in (
+            before.image.generation_id,
+            before.image.generation_id + 7,
+            after.image.generation_id + 1,
+        ):
+            refused = after.respond(Heartbeat(member_id, generation_id), NOW_MS, after.image).response
             assert isinstance(refused, Rejected)
             assert refused.code in (RejectionCode.UNKNOWN_MEMBER_ID, RejectionCode.FENCED_INSTANCE_ID)
     assert after.handle(Tick(), NOW_MS).records == (), "it waits for its members"
@@ -89,7 +93,7 @@ def test_should_leave_a_group_as_it_is_whose_leader_counts_its_generations(group
 
 def test_should_say_when_a_log_does_not_replay_or_no_generation_is_left() -> None:
     last = encode_record(GroupRestored(GroupState.EMPTY, JAVA_INT_MAX - LOST_GENERATIONS, False, None, 0))
-    assert replayed("g", log_after_a_loss([last])).generation_id == JAVA_INT_MAX
+    assert replayed("g", log_after_a_loss([last])).image.generation_id == JAVA_INT_MAX
 
     one_more = encode_record(GroupRestored(GroupState.EMPTY, JAVA_INT_MAX - LOST_GENERATIONS + 1, False, None, 0))
     with pytest.raises(InputError, match=r"generation 2146483648 cannot be raised"):

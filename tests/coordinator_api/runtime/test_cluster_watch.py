@@ -23,7 +23,9 @@ async def described(group: WatchedGroup) -> dict[str, Any]:
 
 
 async def asked_to_rejoin(group: WatchedGroup) -> None:
-    await group.until(lambda: group.runtime.group.state is GroupState.PREPARING_REBALANCE, "a rebalance by itself")
+    await group.until(
+        lambda: group.runtime.group.image.state is GroupState.PREPARING_REBALANCE, "a rebalance by itself"
+    )
 
 
 def placed_by(recorded: dict[str, Any]) -> str:
@@ -49,7 +51,7 @@ async def test_should_wait_for_a_missing_topic_and_start_a_rebalance_when_it_app
             "Create them; the coordinator then starts a rebalance."
         )
         await group.some_looks()
-        assert group.runtime.group.generation_id == 1
+        assert group.runtime.group.image.generation_id == 1
 
         group.cluster.there[TOPIC] = 2
         await asked_to_rejoin(group)
@@ -61,7 +63,7 @@ async def test_should_wait_for_a_missing_topic_and_start_a_rebalance_when_it_app
         assert (shown["error"], shown["advice"], shown["condition"]) == (None, None, None)
         assert group.cluster.there == {TOPIC: 2, CHANGELOG: 2}
         await group.some_looks()
-        assert group.runtime.group.generation_id == 2, "what the rebalance created is no change"
+        assert group.runtime.group.image.generation_id == 2, "what the rebalance created is no change"
 
 
 async def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ async def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog
         )
         assert "kafka-streams-application-reset" in shown["advice"]
         await group.some_looks(10)
-        assert group.runtime.group.generation_id == generation, "the same failure is not repeated"
+        assert group.runtime.group.image.generation_id == generation, "the same failure is not repeated"
 
         del group.cluster.there[CHANGELOG]
         await asked_to_rejoin(group)
@@ -129,7 +131,7 @@ async def test_should_let_a_rebalance_wait_for_a_cluster_that_is_out_of_reach(tm
         assert len(assigned_tasks(told.assignment).active) == 2
         shown = await described(group)
         assert (shown["cluster"]["error"], shown["cluster"]["failing_since_ms"], shown["advice"]) == (None, None, None)
-        assert group.runtime.group.generation_id == 1, "it is the same rebalance"
+        assert group.runtime.group.image.generation_id == 1, "it is the same rebalance"
 
 
 async def test_should_give_up_a_waiting_rebalance_when_everybody_left(tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ async def test_should_give_up_a_waiting_rebalance_when_everybody_left(tmp_path: 
         await group.until(lambda: group.runtime.cluster.error, "the first failed look")
         await group.runtime.handle(events.Leave(group.member_id))
         await group.until(lambda: not group.runtime.is_looking_at_its_cluster(), "the rebalance to be given up")
-        assert group.runtime.group.state is GroupState.EMPTY
+        assert group.runtime.group.image.state is GroupState.EMPTY
 
 
 async def test_should_say_that_the_cluster_of_a_stable_group_does_not_answer(tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ async def test_should_fail_when_the_cluster_refuses_and_try_again_when_its_topic
         assert shown["advice"].startswith("The last rebalance failed. It is tried again when a member joins, a topic")
         assert shown["condition"] == "REBALANCE_FAILED"
         await group.some_looks()
-        assert group.runtime.group.generation_id == generation
+        assert group.runtime.group.image.generation_id == generation
 
         group.cluster.there[CHANGELOG] = 2  # the operator created it
         await asked_to_rejoin(group)
@@ -203,7 +205,7 @@ async def test_should_not_take_a_topic_for_gone_that_one_look_did_not_find(tmp_p
         await group.declare()
         await group.fetch(await group.join())
         await group.some_looks(5)
-        assert (group.runtime.group.state, group.runtime.group.generation_id) == (GroupState.STABLE, 1)
+        assert (group.runtime.group.image.state, group.runtime.group.image.generation_id) == (GroupState.STABLE, 1)
 
         del group.cluster.there[TOPIC]
         await asked_to_rejoin(group)

@@ -98,8 +98,8 @@ async def test_should_answer_a_heartbeat_while_the_commit_of_somebody_else_takes
         await runtime.handle(join(0))
         somebody = await until_commits_wait(repository, runtime)
 
-        beat = await asyncio.wait_for(runtime.handle(events.Heartbeat("m0", 0)), 30)
-        pending = await asyncio.wait_for(runtime.handle(events.FetchAssignment("m0", 1)), 30)
+        beat = await asyncio.wait_for(runtime.respond(events.Heartbeat("m0", 0)), 30)
+        pending = await asyncio.wait_for(runtime.respond(events.FetchAssignment("m0", 1)), 30)
 
         assert isinstance(beat, HeartbeatAnswered)
         assert not isinstance(pending, Rejected)
@@ -126,7 +126,7 @@ async def test_should_not_show_what_is_not_committed(tmp_path: Path) -> None:
         somebody = await until_commits_wait(repository, runtime)
         assert "m1000" in runtime.group.image.members, "it has been taken in memory"
 
-        beat = await runtime.handle(events.Heartbeat("m1000", 0))
+        beat = await runtime.respond(events.Heartbeat("m1000", 0))
         described, image = await runtime.describe()
 
         assert isinstance(beat, Rejected)

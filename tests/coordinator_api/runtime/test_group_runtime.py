@@ -118,7 +118,7 @@ async def test_should_not_take_a_join_as_done_that_could_not_be_stored(tmp_path:
         repository.failure, repository.times = failure, 1
         with pytest.raises(StoreError, match=f"told to fail {failure}"):
             await runtime.handle(join())
-        beat = await runtime.handle(events.Heartbeat("m1", 0))
+        beat = await runtime.respond(events.Heartbeat("m1", 0))
         log = await repository.load_group("g")
 
     kinds = [json.loads(line)["type"] for line in log.records]
@@ -250,7 +250,7 @@ async def test_should_finish_a_commit_whose_caller_hung_up(tmp_path: Path) -> No
         await asyncio.sleep(0)
         caller.cancel()
         await runtime.handle(events.Tick())  # waits its turn behind the join
-        beat = await runtime.handle(events.Heartbeat("m1", 0))
+        beat = await runtime.respond(events.Heartbeat("m1", 0))
 
     assert not isinstance(beat, Rejected)
 
