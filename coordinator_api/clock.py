@@ -1,23 +1,22 @@
-"""The clocks of the service: milliseconds since the epoch, and never fewer than before.
+"""The clock of the service: milliseconds since the epoch, and never fewer than before.
 
-A `SteadyClock` starts at the machine's time and follows the monotonic clock from there, so that a correction of the
-wall clock neither expires sessions nor delays a probing rebalance.
+A `ServiceClock` starts at the machine's time and follows the monotonic clock from there, so that a correction of the
+wall clock neither expires sessions nor delays a probing rebalance. It advances only while the service reads requests:
+nobody is removed because the service was slow. A member is silent when it sends nothing, not when nobody reads the
+requests that it sent. So three things hold together:
 
-Groups are judged by an `AttentiveClock`, which passes only while the service listens. Nobody is removed because the
-service was slow. A member is silent when it sends nothing, not when nobody reads what it sent. So three things hold
-together:
-
-1. Time stands still while the event loop does not turn. A `LoopMonitor` beats every `BEAT_MS`; between two beats the
-   clock passes at most `MOST_A_BEAT_MS`. A process that was stopped (SIGSTOP), that got no processor, or whose loop was
-   busy for long, gives all the rest back to every session, grace and wait at once. Under steady overload the clock goes
-   slower, just as much as the loop is late: the same overload delays the answers that members wait for before they
-   send again. A member that is really dead is removed all the same, after its timeout in this time.
+1. Time stands still while the event loop does not turn. A `LoopMonitor` samples the clock every `SAMPLE_MS`; between
+   two samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. A process that was stopped (SIGSTOP), that got
+   no processor, or whose loop was busy for long, gives the rest of the time back to every session, grace and wait at
+   once. Under steady overload the clock goes slower, just as much as the loop is late: the same overload delays the
+   answers that members wait for before they send again. A dead member is removed all the same, after its timeout by
+   this clock.
 2. A deadline that has passed is acted on only after the loop has gone round its sockets a few times more
-   (`sockets_heard`). What had arrived by the deadline has then been read, parsed and heard.
+   (`sockets_read`). The requests that had arrived by the deadline have then been read, parsed and noted.
 3. Signs of life are noted when a request arrives, before it waits for anything (`GroupRuntime`).
 
 Why not add the lateness to each deadline: a stall of ten seconds would then also delay the removal of a member that
-died long after it. Here only those who could not be heard meanwhile get the time back.
+died long after it. Here only members whose requests could not be read meanwhile get the time back.
 
 What was lost is caught up slowly (`CATCH_UP`), as NTP slews a clock, so that the times in recordings and of probing
 rebalances come back to the machine's. Source of the idea: the broker purges delayed operations by a timer of its own
@@ -47,22 +46,11 @@ def since_boot_ms() -> float:
     return time.clock_gettime(_COUNTS_ALWAYS) * 1000
 
 
-class SteadyClock:
-    """`monotonic_ns`, `wall_ns`: the machine's clocks."""
-
-    def __init__(self, monotonic_ns: ReadNs = time.monotonic_ns, wall_ns: ReadNs = time.time_ns) -> None:
-        self._monotonic_ns = monotonic_ns
-        self._offset_ns = wall_ns() - monotonic_ns()
-
-    def now_ms(self) -> int:
-        return (self._monotonic_ns() + self._offset_ns) // 1_000_000
-
-
-BEAT_MS = 50
+SAMPLE_MS = 50
 """How often the loop shows that it turns."""
 
-MOST_A_BEAT_MS = 75
-"""How far the clock goes from one beat to the next: a beat may be a little late on any machine."""
+MOST_BETWEEN_SAMPLES_MS = 75
+"""How far the clock advances from one sample to the next: a sample may be a little late on any machine."""
 
 CATCH_UP = 20
 """The clock goes faster by one part in so many until it is level with the machine's."""
@@ -71,12 +59,15 @@ TURNS = 10
 """Turns of the loop from bytes in a socket to the group: accept, read, parse, start the request, read its body."""
 
 
-class AttentiveClock(SteadyClock):
-    """Milliseconds since the epoch, never fewer than before. Before the first `beat` it is never held up."""
+class ServiceClock:
+    """Milliseconds since the epoch, never fewer than before. Before the first `sample` it is never held up.
+    `monotonic_ns`, `wall_ns`: the machine's clocks.
+    """
 
     def __init__(self, monotonic_ns: ReadNs = time.monotonic_ns, wall_ns: ReadNs = time.time_ns) -> None:
-        super().__init__(monotonic_ns, wall_ns)
-        self._last_beat_ns: int | None = None
+        self._monotonic_ns = monotonic_ns
+        self._offset_ns = wall_ns() - monotonic_ns()
+        self._last_sample_ns: int | None = None
         self._lost_ns = 0
 
     @property
@@ -87,48 +78,48 @@ class AttentiveClock(SteadyClock):
     def now_ms(self) -> int:
         return (self._counted_ns(self._monotonic_ns()) - self._lost_ns + self._offset_ns) // 1_000_000
 
-    def beat(self) -> None:
+    def sample(self) -> None:
         """The loop has just turned."""
         now_ns = self._monotonic_ns()
-        if self._last_beat_ns is not None:
+        if self._last_sample_ns is not None:
             uncounted_ns = now_ns - self._counted_ns(now_ns)
-            caught_up_ns = 0 if uncounted_ns else min(self._lost_ns, (now_ns - self._last_beat_ns) // CATCH_UP)
+            caught_up_ns = 0 if uncounted_ns else min(self._lost_ns, (now_ns - self._last_sample_ns) // CATCH_UP)
             self._lost_ns += uncounted_ns - caught_up_ns
-        self._last_beat_ns = now_ns
+        self._last_sample_ns = now_ns
 
     def release(self) -> None:
-        """Nobody beats any more: do not stop."""
-        self.beat()
-        self._last_beat_ns = None
+        """No more samples come: do not stop."""
+        self.sample()
+        self._last_sample_ns = None
 
     def _counted_ns(self, now_ns: int) -> int:
-        if self._last_beat_ns is None:
+        if self._last_sample_ns is None:
             return now_ns
-        return min(now_ns, self._last_beat_ns + MOST_A_BEAT_MS * 1_000_000)
+        return min(now_ns, self._last_sample_ns + MOST_BETWEEN_SAMPLES_MS * 1_000_000)
 
 
-async def sockets_heard() -> None:
-    """Returns when every request that had arrived before the call has been heard."""
+async def sockets_read() -> None:
+    """Returns when every request that had arrived before the call has been read and noted."""
     for _ in range(TURNS):
         await asyncio.sleep(0)  # the loop polls its sockets in every turn
 
 
 LONG_STALL_MS = 1_000
-"""A beat that is later than this is worth a line in the log: the service stood still."""
+"""A sample that is later than this is worth a line in the log: the service stood still."""
 
 MOST_COUNTED_MS = 2_000
-"""One beat counts at most so much into `lag_ms`: a process that was stopped once is not overloaded."""
+"""One sample counts at most so much into `lag_ms`: a process that was stopped once is not overloaded."""
 
 WEIGHT = 0.3
-"""Of the last beat in `lag_ms`."""
+"""Of the last sample in `lag_ms`."""
 
 
 class LoopMonitor:
-    """Beats on the running loop from `start` to `stop`. `late`: called with the lateness of each beat, in seconds.
-    `lag_ms`: how late the loop was lately.
+    """Samples the clock on the running loop from `start` to `stop`. `late`: called with the lateness of each sample, in
+    seconds. `lag_ms`: how late the loop was lately.
     """
 
-    def __init__(self, clock: AttentiveClock, late: Callable[[float], None]) -> None:
+    def __init__(self, clock: ServiceClock, late: Callable[[float], None]) -> None:
         self.clock = clock
         self.lag_ms = 0.0
         self._late = late
@@ -136,7 +127,7 @@ class LoopMonitor:
         self._due_s = 0.0
 
     def start(self) -> None:
-        self.clock.beat()
+        self.clock.sample()
         self._next(asyncio.get_running_loop())
 
     def stop(self) -> None:
@@ -146,11 +137,11 @@ class LoopMonitor:
             self.clock.release()
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due_s = loop.time() + BEAT_MS / 1000
-        self._timer = loop.call_at(self._due_s, self._beat, loop)
+        self._due_s = loop.time() + SAMPLE_MS / 1000
+        self._timer = loop.call_at(self._due_s, self._sample, loop)
 
-    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.clock.beat()
+    def _sample(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.clock.sample()
         late_ms = max(0.0, (loop.time() - self._due_s) * 1000)
         self.lag_ms += WEIGHT * (min(late_ms, MOST_COUNTED_MS) - self.lag_ms)
         self._late(late_ms / 1000)
@@ -162,7 +153,7 @@ class LoopMonitor:
 class GroupTimer:
     """`due` is called on the event loop, once for each time that was set and reached by `clock`, never earlier."""
 
-    def __init__(self, clock: SteadyClock, due: Callable[[], object]) -> None:
+    def __init__(self, clock: ServiceClock, due: Callable[[], object]) -> None:
         self._clock = clock
         self._due = due
         self._handle: asyncio.TimerHandle | None = None

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from assignor.errors import InputError
-from coordinator_api.clock import SteadyClock
+from coordinator_api.clock import ServiceClock
 from coordinator_api.group.events import DeclareGroup, DeleteGroup, Event, Join, ReportRebalance
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
@@ -46,7 +46,7 @@ class GroupEnvironment:
     """
 
     repository: Repository
-    clock: SteadyClock
+    clock: ServiceClock
     limits: GroupLimits
     compaction_bytes: int
     metadata_max_age_ms: int = 30_000

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from coordinator_api.clock import sockets_heard
+from coordinator_api.clock import sockets_read
 from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
 from coordinator_api.group.outcome import Outcome, Response, RunRebalance
 from coordinator_api.group.records import CoordinatorRecord
@@ -187,7 +187,7 @@ class EventQueue:
             waiting = self._next()
             now_ms = self._clock.now_ms()
             if isinstance(waiting.event, Tick):
-                await sockets_heard()
+                await sockets_read()
             try:
                 outcome = self._durable.take(waiting.event, now_ms, waiting.tenant)
             except Exception as error:  # a bug in the group's rules: the other events are not to suffer from it

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import structlog
 
-from coordinator_api.clock import AttentiveClock, LoopMonitor
+from coordinator_api.clock import LoopMonitor, ServiceClock
 from coordinator_api.clusters import ClusterProviders, Clusters
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.metrics import MeasuredService, Metrics
@@ -58,7 +58,7 @@ def _coordinator(
     resources.callback(clusters.close)
     workers = ServiceWorkers(settings.computation_max_count)
     resources.push_async_callback(workers.close)
-    metrics, clock = Metrics(), AttentiveClock()
+    metrics, clock = Metrics(), ServiceClock()
     environment = GroupEnvironment(
         repository=store.repository,
         clock=clock,

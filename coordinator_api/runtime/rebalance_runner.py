@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from assignor.snapshot import RebalanceSnapshot
 from assignor.types import ProcessId
-from coordinator_api.clock import SteadyClock
+from coordinator_api.clock import ServiceClock
 from coordinator_api.clusters import ClusterOutOfReach, Clusters, ProviderAddress
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
@@ -48,7 +48,7 @@ class RebalanceResources:
     allowed: AllowedAssignors
     workers: WorkerPool
     clusters: Clusters
-    clock: SteadyClock
+    clock: ServiceClock
     max_partitions: int
     own_assignor_limit_ms: int
 

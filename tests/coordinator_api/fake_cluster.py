@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
-from coordinator_api.clock import SteadyClock
+from coordinator_api.clock import ServiceClock
 from coordinator_api.clusters import ClusterProviders, Clusters, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.liveness import GroupLimits
@@ -166,7 +166,7 @@ async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_00
         clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
         async with rebalance_workers() as workers:
             limits = GroupLimits(initial_rebalance_delay_ms=0)
-            environment = GroupEnvironment(repository, SteadyClock(), limits, 2**30, MAX_AGE_MS)
+            environment = GroupEnvironment(repository, ServiceClock(), limits, 2**30, MAX_AGE_MS)
             resources = rebalance_resources(workers, clusters=clusters)
             runtime = GroupRuntime(await repository.load_group("g"), environment, resources)
             try:

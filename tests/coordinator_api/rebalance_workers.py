@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from coordinator_api.clock import SteadyClock
+from coordinator_api.clock import ServiceClock
 from coordinator_api.clusters import ClusterProviders, Clusters
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
 from coordinator_api.runtime.rebalance_runner import RebalanceResources
@@ -23,7 +23,7 @@ def rebalance_resources(
         allowed or AllowedAssignors(()),
         workers,
         clusters or Clusters(ClusterProviders()),
-        SteadyClock(),
+        ServiceClock(),
         1_000,
         own_assignor_limit_ms,
     )

@@ -7,22 +7,22 @@ import socket
 import time
 
 from coordinator_api.clock import (
-    BEAT_MS,
     CATCH_UP,
-    MOST_A_BEAT_MS,
-    AttentiveClock,
+    MOST_BETWEEN_SAMPLES_MS,
+    SAMPLE_MS,
     LoopMonitor,
-    sockets_heard,
+    ServiceClock,
+    sockets_read,
 )
 
 
 class WatchedClock:
-    """An attentive clock on a time that the test sets. `passed_ms`: by that clock, since the start."""
+    """A service clock on a time that the test sets. `passed_ms`: by that clock, since the start."""
 
     def __init__(self) -> None:
         self.machine_ns = 10**15
-        self.clock = AttentiveClock(lambda: self.machine_ns)
-        self.clock.beat()
+        self.clock = ServiceClock(lambda: self.machine_ns)
+        self.clock.sample()
         self._began_ms = self.clock.now_ms()
 
     @property
@@ -32,53 +32,53 @@ class WatchedClock:
     def passes(self, ms: int) -> None:
         self.machine_ns += ms * 1_000_000
 
-    def beats_after(self, ms: int) -> None:
+    def sampled_after(self, ms: int) -> None:
         self.passes(ms)
-        self.clock.beat()
+        self.clock.sample()
 
 
 def test_should_go_with_the_machine_while_the_loop_turns() -> None:
     watched = WatchedClock()
     for _ in range(100):
-        watched.beats_after(BEAT_MS)
+        watched.sampled_after(SAMPLE_MS)
 
-    assert watched.passed_ms == 100 * BEAT_MS
+    assert watched.passed_ms == 100 * SAMPLE_MS
     assert watched.clock.behind_ms == 0
 
 
 def test_should_stand_still_until_the_loop_turns_again() -> None:
     watched = WatchedClock()
     watched.passes(60_000)
-    before_the_beat = watched.passed_ms
-    watched.clock.beat()
+    before_the_sample = watched.passed_ms
+    watched.clock.sample()
 
-    assert before_the_beat == MOST_A_BEAT_MS, "also for a timer that runs before the beat"
-    assert watched.passed_ms == MOST_A_BEAT_MS
-    assert watched.clock.behind_ms == 60_000 - MOST_A_BEAT_MS
+    assert before_the_sample == MOST_BETWEEN_SAMPLES_MS, "also for a timer that runs before the sample"
+    assert watched.passed_ms == MOST_BETWEEN_SAMPLES_MS
+    assert watched.clock.behind_ms == 60_000 - MOST_BETWEEN_SAMPLES_MS
 
 
 def test_should_go_slower_under_steady_overload_and_never_stop_for_good() -> None:
     watched = WatchedClock()
     for _ in range(100):
-        watched.beats_after(500)
+        watched.sampled_after(500)
 
-    assert watched.passed_ms == 100 * MOST_A_BEAT_MS
+    assert watched.passed_ms == 100 * MOST_BETWEEN_SAMPLES_MS
 
 
 def test_should_come_level_with_the_machine_again_and_never_go_back() -> None:
     watched = WatchedClock()
-    watched.beats_after(2_000)
+    watched.sampled_after(2_000)
     lost_ms = watched.clock.behind_ms
     last_ms = watched.passed_ms
-    for _ in range(CATCH_UP * lost_ms // BEAT_MS):
-        watched.beats_after(BEAT_MS)
-        assert BEAT_MS <= watched.passed_ms - last_ms <= BEAT_MS + BEAT_MS // CATCH_UP + 1
+    for _ in range(CATCH_UP * lost_ms // SAMPLE_MS):
+        watched.sampled_after(SAMPLE_MS)
+        assert SAMPLE_MS <= watched.passed_ms - last_ms <= SAMPLE_MS + SAMPLE_MS // CATCH_UP + 1
         last_ms = watched.passed_ms
 
     assert watched.clock.behind_ms == 0
 
 
-def test_should_not_be_held_up_when_nobody_beats() -> None:
+def test_should_not_be_held_up_without_samples() -> None:
     watched = WatchedClock()
     watched.clock.release()
     watched.passes(60_000)
@@ -86,7 +86,7 @@ def test_should_not_be_held_up_when_nobody_beats() -> None:
     assert watched.passed_ms == 60_000
 
 
-async def test_should_have_read_what_had_arrived_when_the_sockets_are_heard() -> None:
+async def test_should_have_read_what_had_arrived_when_the_sockets_are_read() -> None:
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
     near.setblocking(False)
@@ -94,7 +94,7 @@ async def test_should_have_read_what_had_arrived_when_the_sockets_are_heard() ->
     loop.add_reader(near, lambda: heard.append(near.recv(100)))
     try:
         far.send(b"a heartbeat")
-        await sockets_heard()
+        await sockets_read()
         assert heard == [b"a heartbeat"]
     finally:
         loop.remove_reader(near)
@@ -110,7 +110,7 @@ async def test_should_tell_how_late_the_loop_is() -> None:
         late.append(late_s)
         beaten.set()
 
-    clock = AttentiveClock()
+    clock = ServiceClock()
     monitor = LoopMonitor(clock, told)
     monitor.start()
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 
-from coordinator_api.clock import GroupTimer, SteadyClock
+from coordinator_api.clock import GroupTimer, ServiceClock
 
 
-class HeldClock(SteadyClock):
+class HeldClock(ServiceClock):
     """`behind_ms`: for how long it stood still, as a clock does that counts only the time in which somebody listens."""
 
     behind_ms = 0

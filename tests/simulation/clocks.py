@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_api.clock import AttentiveClock
+from coordinator_api.clock import ServiceClock
 from tests.simulation.timeline import Timeline
 
 EPOCH_MS = 1_700_000_000_000
@@ -32,6 +32,6 @@ class MachineClock:
         self._skew_ms += by_ms
 
 
-def coordinator_clock(machine: MachineClock) -> AttentiveClock:
-    """Of a coordinator that starts on this machine now. While it is frozen, and only then, call `beat` at both ends."""
-    return AttentiveClock(lambda: machine.monotonic_ms() * MS, lambda: machine.now_ms() * MS)
+def coordinator_clock(machine: MachineClock) -> ServiceClock:
+    """Of a coordinator that starts on this machine now. Call `sample` when it freezes and when it thaws, never else."""
+    return ServiceClock(lambda: machine.monotonic_ms() * MS, lambda: machine.now_ms() * MS)

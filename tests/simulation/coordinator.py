@@ -167,7 +167,7 @@ class SimulatedCoordinator:
 
     def freeze(self, for_ms: int) -> None:
         self.timeline.say("{} is frozen for {} ms", self.name, for_ms)
-        self.clock.beat()
+        self.clock.sample()
         self._frozen_until_ms = max(self._frozen_until_ms, self.timeline.now_ms + for_ms)
         self.timeline.after(for_ms, self._thaw)
 

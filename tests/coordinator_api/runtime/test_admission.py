@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from coordinator_api.clock import AttentiveClock, LoopMonitor
+from coordinator_api.clock import LoopMonitor, ServiceClock
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.metrics import Metrics
 from coordinator_api.runtime.admission import MOST_EVENTS_WAITING, Backlog, Kind, Overload
@@ -17,7 +17,7 @@ KINDS: tuple[Kind, ...] = ("computation", "describe", "join")
 
 def overload_at(lag_ms: float, waiting: int = 0) -> tuple[Overload, Metrics]:
     metrics = Metrics()
-    monitor = LoopMonitor(AttentiveClock(), metrics.loop_lag.observe)
+    monitor = LoopMonitor(ServiceClock(), metrics.loop_lag.observe)
     monitor.lag_ms = lag_ms
     return Overload(monitor, Backlog(waiting), metrics.shed_requests), metrics
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator_api.clock import SteadyClock
+from coordinator_api.clock import ServiceClock
 from coordinator_api.group import events
 from coordinator_api.group.image import RebalanceCause
 from coordinator_api.group.liveness import GroupLimits
@@ -75,7 +75,7 @@ class FailingRepository(Repository):
 async def opened(
     directory: Path,
     repository_type: type[FailingRepository] = FailingRepository,
-    clock: SteadyClock | None = None,
+    clock: ServiceClock | None = None,
     limits: GroupLimits = NO_DELAY,
     lease: GroupLease | None = None,
 ) -> AsyncIterator[tuple[GroupRuntime, FailingRepository]]:
@@ -84,7 +84,7 @@ async def opened(
         await upgraded(engine)
         repository = repository_type(engine, 10)
         async with rebalance_workers() as workers:
-            environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024)
+            environment = GroupEnvironment(repository, clock or ServiceClock(), limits, 1_024)
             resources = rebalance_resources(workers)
             runtime = GroupRuntime(await repository.load_group("g"), environment, resources, lease)
             try:
@@ -195,7 +195,7 @@ async def test_should_not_forget_a_time_that_comes_while_a_tick_is_still_under_w
         assert (await fetch(runtime, 1)).generation_id == 1
 
 
-class LaterClock(SteadyClock):
+class LaterClock(ServiceClock):
     """Two minutes ahead, as if the service had been down for so long."""
 
     def now_ms(self) -> int:

@@ -14,7 +14,7 @@ from assignor.compare import compare_rebalance
 from assignor.recording import parse_recorded_rebalance
 from assignor.rerun import RerunRebalance, run_recorded
 from assignor.snapshot import Member
-from coordinator_api.clock import SteadyClock
+from coordinator_api.clock import ServiceClock
 from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.image import unpacked_assignments
@@ -133,7 +133,7 @@ class Handed:
 
 def loop_on(workers: WorkerPool, handed: Handed) -> RebalanceLoop:
     telemetry = GroupTelemetry("g", Metrics())
-    standing = ClusterStanding(SteadyClock().now_ms, telemetry)
+    standing = ClusterStanding(ServiceClock().now_ms, telemetry)
     return RebalanceLoop(runner_on(workers), standing, telemetry, 1_000, handed.back, lambda _: True)
 
 
