@@ -91,13 +91,13 @@ class Unanswered(Unavailable):
 
 
 class NoAnswer(Unavailable):
-    """No coordinator gave an answer. `said`: what became of the call at each address that was asked, in that order. The
-    message names them, unless there is one and the caller knows it.
+    """No coordinator gave an answer. `answers`: what became of the call at each address that was asked, in that order.
+    The message names them, unless there is one and the caller knows it.
     """
 
-    def __init__(self, said: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
-        super().__init__(told(said, addresses.urls))
-        self.said = said
+    def __init__(self, answers: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
+        super().__init__(told(answers, addresses.urls))
+        self.answers = answers
 
 
 class TimeLeft(Mapping[str, float]):

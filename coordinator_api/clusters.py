@@ -225,8 +225,8 @@ class ClusterConnection:
             return call(self._providers.provider(self.address))
         except Exception as error:
             if is_retriable(error):
-                said = str(error) or type(error).__name__
-                raise ClusterOutOfReach(f"{self.address} is out of reach: {said}") from error
+                why = str(error) or type(error).__name__
+                raise ClusterOutOfReach(f"{self.address} is out of reach: {why}") from error
             raise
 
 

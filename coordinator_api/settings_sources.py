@@ -136,5 +136,5 @@ def _lines(error: ValidationError) -> Iterator[str]:
         hidden = is_secret(field_name) or field_name == "database_url"
         given = detail["input"]
         shown = repr(shown_address(given)) if isinstance(given, str) else shown_address(repr(given))
-        said = message if hidden or not field_name else f"{message}, not {shown}"
-        yield f"{dotted(field_name)}: {said}" if field_name else said
+        problem = message if hidden or not field_name else f"{message}, not {shown}"
+        yield f"{dotted(field_name)}: {problem}" if field_name else problem

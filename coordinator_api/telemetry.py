@@ -270,7 +270,7 @@ MOST_REBALANCES_KNOWN = 1_000
 
 
 class GroupStanding:
-    """`passed`: told the seconds that tasks have been without an owner, of all of them together, as they pass."""
+    """`passed`: called with the seconds that tasks have been without an owner, those of all tasks together."""
 
     def __init__(self, image: GroupImage, now_ms: int, passed: Callable[[float], None]) -> None:
         self._passed = passed

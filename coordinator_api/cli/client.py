@@ -68,7 +68,7 @@ def call(
         try:
             address, response = ask(addresses, CoordinatorCall(path, TIMEOUT_S, query), send)
         except NoAnswer as error:
-            raise _unanswered(error.said) from None
+            raise _unanswered(error.answers) from None
     if response.is_success:
         return _answer(response, address)
     refusal = refusal_of(response.status_code, response.content)

@@ -47,13 +47,13 @@ from coordinator_api.http.models.levers import (
 )
 from coordinator_api.runtime.cluster_watch import Changelogs
 from coordinator_api.runtime.group_runtime import GroupRuntime
-from coordinator_api.runtime.notices import ToldNotice
+from coordinator_api.runtime.notices import ReceivedNotice
 from coordinator_api.runtime.rebalance_runner import LONGEST_LOOK_MS as LONGEST_LOOK_MS
 
 _MORE_TO_COME = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.PROBING)
 
 
-def group_line(group_id: str, image: GroupImage, notices: Sequence[ToldNotice]) -> GroupLine:
+def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotice]) -> GroupLine:
     """One line of the list of groups."""
     last = image.last_rebalance if image.state is GroupState.STABLE else None
     return GroupLine(
@@ -113,8 +113,8 @@ async def _seen(
     return definition.seen(view)
 
 
-def _notice(told: ToldNotice) -> NoticeAnswer:
-    return NoticeAnswer(process_id=told.process, **asdict(told.notice))
+def _notice(received: ReceivedNotice) -> NoticeAnswer:
+    return NoticeAnswer(process_id=received.process, **asdict(received.notice))
 
 
 def _cluster(address: ProviderAddress, standing: ClusterStanding) -> GroupsCluster:

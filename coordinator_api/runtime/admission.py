@@ -200,15 +200,15 @@ class Quotas:
     def _no_room(self, tenant: str, kind: str, more: int) -> str | None:
         """Why the tenant may not have so many more, in words; None when it may.
 
-        It is told of its own use, but not of that of the tenant around it, which it cannot see.
+        The text has the tenant's own use, but not that of the tenant around it, which the caller cannot see.
         """
         allowed = self._allowed(kind)
         for bound in self._bounds(tenant):
             used = self._of(bound)[kind]
             if used + more > allowed:
-                told = _WORDED_QUOTAS[kind].format(used) if bound == tenant else "have all that they may have"
+                use = _WORDED_QUOTAS[kind].format(used) if bound == tenant else "have all that they may have"
                 setting = dotted(_setting(kind))
-                return f"the groups whose ids begin with {bound} {told}, and {allowed} are allowed ({setting})"
+                return f"the groups whose ids begin with {bound} {use}, and {allowed} are allowed ({setting})"
         return None
 
     def _bounds(self, tenant: str) -> list[str]:

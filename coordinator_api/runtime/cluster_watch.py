@@ -139,8 +139,8 @@ class ClusterWatch(RepeatedWatch):
             return
         try:
             await self._hand_in(TopicsSeen(self._without_single_misses(image, topics)))
-        except Exception as error:  # the store did not answer: the next look tells the group again
-            self._telemetry.logger.warning("topics_not_told", error=str(error))
+        except Exception as error:  # the store did not answer: the next look hands it in again
+            self._telemetry.logger.warning("topics_not_handed_in", error=str(error))
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
         """Without the topics that only this look did not find."""
@@ -151,7 +151,7 @@ class ClusterWatch(RepeatedWatch):
 
 
 class WarmUpWatch(RepeatedWatch):
-    """Looks whether all warm-ups have caught up, and tells the group."""
+    """Looks whether all warm-ups have caught up, and hands that to the group."""
 
     def _is_needed(self, image: GroupImage) -> bool:
         return awaits_warm_ups(image)
@@ -171,7 +171,7 @@ class WarmUpWatch(RepeatedWatch):
             return
         caught_up = await asyncio.to_thread(all_caught_up, image, sums, snapshot)
         if caught_up and image is self._durable.image:
-            with suppress(StoreError):  # the next look tells the group again
+            with suppress(StoreError):  # the next look hands it in again
                 await self._hand_in(WarmUpsCaughtUp(image.generation_id))
 
 

@@ -205,7 +205,7 @@ class Coordinator:
         # the store may have the group: a PUT that failed may have been written after all
         log = await self.repository.load_group(group_id)
         if log.sequence and self.lease.is_shared:
-            raise not_here(group_id)  # or another coordinator has it; either way the next poll tells
+            raise not_here(group_id)  # or another coordinator has it; either way the next poll shows it
         return self._runtime(log, log.epoch)
 
     def declared(self) -> list[GroupRuntime]:
@@ -348,7 +348,7 @@ class Coordinator:
             yield
 
     def connection_lost(self, connection_id: int) -> None:
-        """A connection broke, and it was not the service that closed it. Its groups are told."""
+        """A connection broke, and it was not the service that closed it. Its groups are notified."""
         if not self.stopping:
             self.connections.lost(connection_id)
 

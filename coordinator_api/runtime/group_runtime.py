@@ -51,7 +51,7 @@ from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment
 from coordinator_api.runtime.event_queue import EventQueue, TakenEvents
 from coordinator_api.runtime.held_requests import HeldRequests
 from coordinator_api.runtime.member_connections import HeldHeartbeats
-from coordinator_api.runtime.notices import GroupNotices, ProcessNotice, ToldNotice
+from coordinator_api.runtime.notices import GroupNotices, ProcessNotice, ReceivedNotice
 from coordinator_api.runtime.rebalance_loop import RebalanceLoop
 from coordinator_api.runtime.rebalance_runner import RebalanceResources, RebalanceRunner
 from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
@@ -203,26 +203,30 @@ class GroupRuntime:
         return response
 
     async def process_heartbeat(
-        self, beat: events.ProcessHeartbeat, known: str | None, wait_s: float, gone: Callable[[], Awaitable[object]]
+        self,
+        heartbeat: events.ProcessHeartbeat,
+        known: str | None,
+        wait_s: float,
+        gone: Callable[[], Awaitable[object]],
     ) -> Response:
         """`ProcessHeartbeatAnswered` or `Rejected`. While its `news` are the `known` ones, the answer is held up to
         `wait_s` seconds, or until `gone()` returns, and never for more than half of a session, because to be held is no
         sign of life. Raises StoreError like `respond`.
         """
-        response = await self.respond(beat)
+        response = await self.respond(heartbeat)
         if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
             return response
 
         def brings_nothing_new(answer: Response) -> bool:
             return isinstance(answer, ProcessHeartbeatAnswered) and answer.news == known
 
-        wait_s = min(wait_s, self._shortest_session_s(beat.members) / 2)
-        recheck = replace(beat, is_recheck=True)
-        with self._held_heartbeats.held(beat.connection_id, beat.members):
-            return await self._held.hold(recheck, brings_nothing_new, len(beat.members), wait_s, gone)
+        wait_s = min(wait_s, self._shortest_session_s(heartbeat.members) / 2)
+        recheck = replace(heartbeat, is_recheck=True)
+        with self._held_heartbeats.held(heartbeat.connection_id, heartbeat.members):
+            return await self._held.hold(recheck, brings_nothing_new, len(heartbeat.members), wait_s, gone)
 
     def take_notices(self, answered: ProcessHeartbeatAnswered, notices: Sequence[ProcessNotice]) -> None:
-        """Keep what a process told with a heartbeat, if any member in it is one of this group."""
+        """Keep the notices of a process that its heartbeat brought, if any member in it is one of this group."""
         known = [
             self.image.members[member_id]
             for member_id, news in answered.members.items()
@@ -230,14 +234,14 @@ class GroupRuntime:
         ]
         if known:
             process = str(process_of(known[0].last_join.subscription) or known[0].member_id)
-            self._notices.tell(process, notices, self._clock.now_ms())
+            self._notices.add(process, notices, self._clock.now_ms())
 
     def measures(self) -> GroupMeasures:
         """What `/metrics` says of the committed group."""
         return self._standing.measures(self.group_id, self.image, self._clock.now_ms())
 
-    def notices(self) -> list[ToldNotice]:
-        """What the processes of the last day told, the newest first."""
+    def notices(self) -> list[ReceivedNotice]:
+        """Of the last day, the newest first."""
         return self._notices.newest_first(self._clock.now_ms())
 
     def _shortest_session_s(self, member_ids: Iterable[str]) -> float:

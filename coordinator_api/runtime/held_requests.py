@@ -2,7 +2,7 @@
 
 A held request is a GET that waits for its assignment, or the heartbeat of a process.
 
-A change is told in waves. Thousands of members that hear of a rebalance in one instant would rejoin in one instant,
+Held requests are answered in waves. Thousands of members that learn of a rebalance at one moment would rejoin at once,
 and their heartbeats would wait behind all those joins, or behind all the large assignments that they fetch. So a wave
 answers for at most `WAVE_MEMBERS` members, who fetch about `WAVE_BYTES` at most, and then the loop has a pause for
 what they send. When the pause itself ends late, the loop was busy, and the next pause is longer by as much: others get
@@ -11,9 +11,9 @@ another process instead; then a join and a heartbeat could disagree about who is
 
 A held request costs a future. The waker asks the group on its behalf, and answers only when the answer has changed.
 
-A page is told that something was committed, and asks for what it shows. A commit calls `Watching.changed` once, which
-costs a look into a table while nobody watches. A watcher is told at most once for all that happened since it last
-asked, so nothing piles up however many commits there are.
+A page is notified that something was committed, and asks for what it shows. A commit calls `Watching.changed` once,
+which costs a look into a table while nobody watches. A watcher is notified once for all changes since it last asked, so
+nothing piles up however many commits there are.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Watcher:
             self._woken.clear()
         return changed
 
-    def tell(self, group_id: str) -> None:
+    def note(self, group_id: str) -> None:
         self._changed.add(group_id)
         self._woken.set()
 
@@ -233,7 +233,7 @@ class Watching:
         """Something new was committed of the group."""
         for key in (group_id, _EVERY_GROUP):
             for watcher in self._watchers.get(key, ()):
-                watcher.tell(group_id)
+                watcher.note(group_id)
 
     def release(self) -> None:
         """Nobody waits any longer: the service stops."""

@@ -1,4 +1,4 @@
-"""Which groups have members behind which connection, so that a broken one is told where it matters."""
+"""Which groups have members behind which connection, so that the groups concerned are notified of a broken one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 Lost = Callable[[int, Collection[str]], None]
-"""Tells a group that this connection broke, and for which members its last heartbeat spoke."""
+"""Notifies a group that this connection broke, with the members of its last heartbeat."""
 
 
 class GroupsOfConnections:

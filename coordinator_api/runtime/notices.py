@@ -1,9 +1,9 @@
-"""What the processes of a group have to tell people: records that were lost, warnings and errors that they logged.
+"""Notices of the processes of a group, for people: records that were lost, warnings and errors that they logged.
 
-Rules: in memory only, and the newest of each process and code. A process tells again after its heartbeat had no answer,
-so a coordinator that was restarted hears all of it. A notice outlives its process, because somebody may look only
-afterwards, but no longer than a day. What is kept is bounded: the oldest go first. The text comes from a member and is
-shown on terminals, so nothing in it is printed but letters, digits and signs.
+Rules: in memory only, and the newest of each process and code. A process repeats its notices after a heartbeat without
+an answer, so a coordinator that was restarted gets all of them. A notice outlives its process, because somebody may
+look only afterwards, but no longer than a day. What is kept is bounded: the oldest go first. The text comes from a
+member and is shown on terminals, so nothing in it is printed but letters, digits and signs.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ class ProcessNotice:
     at_ms: int
 
 
-class ToldNotice(NamedTuple):
+class ReceivedNotice(NamedTuple):
     """`process`: its process id, or a member's id where that is not known.
 
-    `heard_at_ms`: by the coordinator's clock.
+    `received_at_ms`: by the coordinator's clock.
     """
 
     process: str
     notice: ProcessNotice
-    heard_at_ms: int
+    received_at_ms: int
 
 
 class GroupNotices:
     """Of one group."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str], ToldNotice] = {}  # the newest last
+        self._newest: dict[tuple[str, str], ReceivedNotice] = {}  # the newest last
 
-    def tell(self, process: str, notices: Iterable[ProcessNotice], now_ms: int) -> None:
-        """Take the place of what the process told under the same codes."""
+    def add(self, process: str, notices: Iterable[ProcessNotice], now_ms: int) -> None:
+        """They replace the notices of the process with the same codes."""
         for notice in notices:
             key = process, notice.code
-            self._told.pop(key, None)
-            self._told[key] = ToldNotice(process, replace(notice, text=_printable(notice.text)), now_ms)
-        while len(self._told) > KEPT_NOTICES:
-            del self._told[next(iter(self._told))]
+            self._newest.pop(key, None)
+            self._newest[key] = ReceivedNotice(process, replace(notice, text=_printable(notice.text)), now_ms)
+        while len(self._newest) > KEPT_NOTICES:
+            del self._newest[next(iter(self._newest))]
 
-    def newest_first(self, now_ms: int) -> list[ToldNotice]:
+    def newest_first(self, now_ms: int) -> list[ReceivedNotice]:
         """Those of the last day."""
-        return [told for told in reversed(self._told.values()) if now_ms - told.heard_at_ms <= KEPT_MS]
+        return [each for each in reversed(self._newest.values()) if now_ms - each.received_at_ms <= KEPT_MS]
 
 
 def _printable(text: str) -> str:

@@ -22,7 +22,7 @@ SCRAPE_WITHIN_S = 0.5
 """How long a scrape of metrics waits for it. A scrape that takes too long is given up as a whole."""
 
 HOLDS_FOR_S = 1.0
-"""How long what was found out is told to others. Health checks are open to everybody, and each check is a write."""
+"""How long others get the result of the last check. Health checks are open to everybody, and each check is a write."""
 
 
 class StoreReadiness:
