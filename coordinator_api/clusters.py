@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
 from assignor.printable import shown_address
@@ -95,68 +95,6 @@ def provider_address(cluster: object) -> ProviderAddress | None:
     return ProviderAddress(provider, servers)
 
 
-class _Listed(NamedTuple):
-    """A cluster that the setting lists."""
-
-    provider: str
-    servers: str
-
-
-class ClusterProviders:
-    """The clusters that groups of this service may name. Each is opened once, when it is first needed."""
-
-    def __init__(self, allowed: tuple[str, ...] = ()) -> None:
-        self._allowed = allowed
-        self._opened: dict[_Listed, ClusterProvider] = {}
-        self._opening: dict[_Listed, threading.Lock] = {}
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def check(self, address: ProviderAddress) -> None:
-        """Raises InputError for an address that the settings do not list and for a provider whose packages are missing,
-        NotBuiltYet for an unknown provider. Loads the provider, which may take time.
-        """
-        point = _entry_point(address.provider)
-        self._servers(address)
-        point.load()
-
-    def provider(self, address: ProviderAddress) -> ClusterProvider:
-        """Raises as `check` does, and whatever opening the cluster raises. Opening may take time."""
-        point = _entry_point(address.provider)
-        listed = _Listed(address.provider, self._servers(address))
-        with self._lock:
-            opening = self._opening.setdefault(listed, threading.Lock())
-        # a cluster that is slow to open holds up only those who want the same one
-        with opening:
-            if listed not in self._opened:
-                factory: Callable[[str], ClusterProvider] = point.load()
-                opened = factory(listed.servers)
-                with self._lock:
-                    if self._closed:
-                        opened.close()
-                        raise InputError("the service is stopping", "cluster")
-                    self._opened[listed] = opened
-            return self._opened[listed]
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            for provider in self._opened.values():
-                provider.close()
-
-    def _servers(self, address: ProviderAddress) -> str:
-        if address.bootstrap_servers is None and len(self._allowed) == 1:
-            return self._allowed[0]
-        if address.bootstrap_servers is None:
-            raise _refused(f"is missing, and the setting {SETTING} lists {len(self._allowed)} clusters, not one")
-        named = _servers_in(address.provider, address.bootstrap_servers)
-        for listed in self._allowed:
-            if named <= _servers_in(address.provider, listed):
-                return listed
-        shown = shown_address(address.bootstrap_servers)[:200]
-        raise _refused(f"{shown!r} is not listed in this service's setting {SETTING}")
-
-
 def _servers_in(provider: str, address: str) -> frozenset[str]:
     """The servers of an address, separated by commas or semicolons, with or without the provider's name before them.
 
@@ -190,9 +128,9 @@ class ClusterOutOfReach(AssignorFault):
 class ClusterConnection:
     """One cluster. Every method raises ClusterOutOfReach, and whatever else the provider raises."""
 
-    def __init__(self, providers: ClusterProviders, address: ProviderAddress, timeout_ms: int) -> None:
+    def __init__(self, clusters: Clusters, address: ProviderAddress, timeout_ms: int) -> None:
         self.address = address
-        self._providers = providers
+        self._clusters = clusters
         self._timeout_ms = timeout_ms
         self._threads = ThreadPoolExecutor(max_workers=THREADS_OF_A_CLUSTER, thread_name_prefix="cluster")
 
@@ -222,7 +160,7 @@ class ClusterConnection:
 
     def _in_thread(self, call: Callable[[ClusterProvider], Answer]) -> Answer:
         try:
-            return call(self._providers.provider(self.address))
+            return call(self._clusters.provider(self.address))
         except Exception as error:
             if is_retriable(error):
                 why = str(error) or type(error).__name__
@@ -231,22 +169,72 @@ class ClusterConnection:
 
 
 class Clusters:
-    """The clusters that the groups of one service name, by address."""
+    """The clusters that groups of this service may name. Each is opened once, when a call first needs it.
 
-    def __init__(self, providers: ClusterProviders, timeout_ms: int = 30_000) -> None:
-        self.providers = providers
+    `allowed`: the addresses that the settings list.
+    """
+
+    def __init__(self, allowed: tuple[str, ...] = (), timeout_ms: int = 30_000) -> None:
+        self._allowed = allowed
         self._timeout_ms = timeout_ms
-        self._clusters: dict[ProviderAddress, ClusterConnection] = {}
+        self._connections: dict[ProviderAddress, ClusterConnection] = {}
+        self._opened: dict[ProviderAddress, ClusterProvider] = {}
+        self._opening: dict[ProviderAddress, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def check(self, address: ProviderAddress) -> None:
+        """Raises InputError for an address that the settings do not list and for a provider whose packages are missing,
+        NotBuiltYet for an unknown provider. Loads the provider, which may take time.
+        """
+        point = _entry_point(address.provider)
+        self._listed(address)
+        point.load()
 
     def cluster(self, address: ProviderAddress) -> ClusterConnection:
-        if address not in self._clusters:
-            self._clusters[address] = ClusterConnection(self.providers, address, self._timeout_ms)
-        return self._clusters[address]
+        """For the event loop."""
+        if address not in self._connections:
+            self._connections[address] = ClusterConnection(self, address, self._timeout_ms)
+        return self._connections[address]
+
+    def provider(self, address: ProviderAddress) -> ClusterProvider:
+        """For threads. Raises as `check` does, and whatever opening the cluster raises. Opening may take time."""
+        point = _entry_point(address.provider)
+        listed = self._listed(address)
+        with self._lock:
+            opening = self._opening.setdefault(listed, threading.Lock())
+        # a cluster that is slow to open holds up only those who want the same one
+        with opening:
+            if listed not in self._opened:
+                factory: Callable[[str | None], ClusterProvider] = point.load()
+                opened = factory(listed.bootstrap_servers)
+                with self._lock:
+                    if self._closed:
+                        opened.close()
+                        raise InputError("the service is stopping", "cluster")
+                    self._opened[listed] = opened
+            return self._opened[listed]
 
     def close(self) -> None:
-        for cluster in self._clusters.values():
-            cluster.close()
-        self.providers.close()
+        for connection in self._connections.values():
+            connection.close()
+        with self._lock:
+            self._closed = True
+            for provider in self._opened.values():
+                provider.close()
+
+    def _listed(self, address: ProviderAddress) -> ProviderAddress:
+        """As the settings list it."""
+        if address.bootstrap_servers is None and len(self._allowed) == 1:
+            return ProviderAddress(address.provider, self._allowed[0])
+        if address.bootstrap_servers is None:
+            raise _refused(f"is missing, and the setting {SETTING} lists {len(self._allowed)} clusters, not one")
+        named = _servers_in(address.provider, address.bootstrap_servers)
+        for listed in self._allowed:
+            if named <= _servers_in(address.provider, listed):
+                return ProviderAddress(address.provider, listed)
+        shown = shown_address(address.bootstrap_servers)[:200]
+        raise _refused(f"{shown!r} is not listed in this service's setting {SETTING}")
 
 
 class ClusterStanding:

@@ -25,7 +25,7 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.repartition_topics import prepare_repartition_topics
-from coordinator_api.clusters import ClusterProviders, ProviderAddress, provider_address
+from coordinator_api.clusters import Clusters, ProviderAddress, provider_address
 from coordinator_api.runtime.allowed_assignors import allowed_here
 
 _DEFAULTS: Mapping[str, object] = {
@@ -66,7 +66,7 @@ class DocumentBounds:
 def declared_definition(document: dict[str, object], group_id: str, bounds: DocumentBounds) -> str:
     """The definition of a PUT, for a worker process. Raises as `read_definition` does, and AssignorNotListed."""
     check_subtopologies(document, "", bounds.max_subtopologies)
-    input_json = read_definition(document, group_id, bounds.max_partitions, ClusterProviders(bounds.clusters))
+    input_json = read_definition(document, group_id, bounds.max_partitions, Clusters(bounds.clusters))
     allowed_here(bounds.assignor_classes).check(str(document.get("assignor")))
     return input_json
 
@@ -82,11 +82,11 @@ def check_subtopologies(known: object, where: str, most: int) -> None:
 
 
 def read_definition(
-    document: dict[str, object], group_id: str, max_partitions: int, providers: ClusterProviders | None = None
+    document: dict[str, object], group_id: str, max_partitions: int, clusters: Clusters | None = None
 ) -> str:
     """The definition in one canonical spelling. A missing `application_id` is the group's id.
 
-    `providers`: None when no cluster may be named. Raises InputError with the field, NotBuiltYet.
+    `clusters`: None when no cluster may be named. Raises InputError with the field, NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         empty = document.get(name) is None or (name == "members" and document[name] == {})
@@ -94,7 +94,7 @@ def read_definition(
             raise InputError(f"is not part of a definition: {reason}", name)
     provider = provider_address(document.get("cluster"))
     if provider is not None:
-        (providers or ClusterProviders()).check(provider)
+        (clusters or Clusters()).check(provider)
         for name in _KNOWN_BY_THE_PROVIDER:
             if document.get(name):
                 raise InputError("comes from the cluster's provider; leave it out", name)

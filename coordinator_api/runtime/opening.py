@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import structlog
 
 from coordinator_api.clock import LoopMonitor, ServiceClock
-from coordinator_api.clusters import ClusterProviders, Clusters
+from coordinator_api.clusters import Clusters
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.metrics import MeasuredService, Metrics
 from coordinator_api.runtime.admission import Quotas
@@ -54,7 +54,7 @@ def _coordinator(
     settings: Settings, store: OpenStore, resources: AsyncExitStack, url: str, is_tenant: Callable[[str], bool]
 ) -> Coordinator:
     assignors = AllowedAssignors(settings.task_assignor_classes)
-    clusters = Clusters(ClusterProviders(settings.cluster_bootstrap_servers), settings.cluster_request_timeout_ms)
+    clusters = Clusters(settings.cluster_bootstrap_servers, settings.cluster_request_timeout_ms)
     resources.callback(clusters.close)
     workers = ServiceWorkers(settings.computation_max_count)
     resources.push_async_callback(workers.close)

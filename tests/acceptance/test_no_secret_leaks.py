@@ -31,7 +31,7 @@ import pytest
 from assignor.access.principals import Principal, Right
 from assignor.access.signed_tokens import Issuer, SignedTokens
 from assignor.access.tokens import TokenEntry, digest_of, format_entry
-from coordinator_api.clusters import ClusterProviders, ProviderAddress
+from coordinator_api.clusters import Clusters, ProviderAddress
 from coordinator_api.http.auth import Access
 from coordinator_api.settings import Settings
 from coordinator_api.settings_sources import load
@@ -580,7 +580,7 @@ def addresses_with_a_password(run: Run, password: str) -> None:
         run.fail("address", lambda address=address: open_log(address))  # type: ignore[misc]
         run.fail("address", lambda address=address: open_log(address, {"client.id": "a"}))  # type: ignore[misc]
         named = ProviderAddress("kafka", address)
-        run.fail("address", lambda named=named: ClusterProviders(("h:9092",)).check(named))  # type: ignore[misc]
+        run.fail("address", lambda named=named: Clusters(("h:9092",)).check(named))  # type: ignore[misc]
 
 
 def sasl_properties(password: str) -> str:

@@ -15,7 +15,7 @@ from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
 from coordinator_api.clock import ServiceClock
-from coordinator_api.clusters import ClusterProviders, Clusters, ProviderAddress
+from coordinator_api.clusters import Clusters, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered
@@ -83,11 +83,11 @@ class FakeCluster:
             raise self.error
 
 
-class OnlyTheFake(ClusterProviders):
+class OnlyTheFake(Clusters):
     """One provider, that is there without being installed."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
-        super().__init__()
+    def __init__(self, cluster: FakeCluster, timeout_ms: int) -> None:
+        super().__init__(timeout_ms=timeout_ms)
         self._cluster = cluster
 
     def check(self, address: ProviderAddress) -> None:
@@ -112,9 +112,7 @@ class WatchedGroup:
     async def declare(self) -> None:
         document = definition(cluster={"provider": "fake", "bootstrap.servers": "somewhere:9092"})
         document = {key: document[key] for key in ("assignor", "configs", "application_id", "topology", "cluster")}
-        await self.runtime.handle(
-            events.DeclareGroup(read_definition(document, "g", MOST_PARTITIONS, self.clusters.providers))
-        )
+        await self.runtime.handle(events.DeclareGroup(read_definition(document, "g", MOST_PARTITIONS, self.clusters)))
 
     async def join(self) -> int:
         """Join, or rejoin; gives the generation to wait for."""
@@ -163,7 +161,7 @@ async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_00
     async with open_engine(directory) as engine:
         await upgraded(engine)
         repository = Repository(engine, 100)
-        clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
+        clusters = OnlyTheFake(cluster, timeout_ms)
         async with rebalance_workers() as workers:
             limits = GroupLimits(initial_rebalance_delay_ms=0)
             environment = GroupEnvironment(repository, ServiceClock(), limits, 2**30, MAX_AGE_MS)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from coordinator_api.clock import ServiceClock
-from coordinator_api.clusters import ClusterProviders, Clusters
+from coordinator_api.clusters import Clusters
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
 from coordinator_api.runtime.rebalance_runner import RebalanceResources
 from coordinator_api.workers.worker_pool import ServiceWorkers, WorkerPool
@@ -22,7 +22,7 @@ def rebalance_resources(
     return RebalanceResources(
         allowed or AllowedAssignors(()),
         workers,
-        clusters or Clusters(ClusterProviders()),
+        clusters or Clusters(),
         ServiceClock(),
         1_000,
         own_assignor_limit_ms,

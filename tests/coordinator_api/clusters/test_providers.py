@@ -13,7 +13,7 @@ import pytest
 
 from assignor.errors import InputError, NotBuiltYet
 from assignor.types import TopicPartition
-from coordinator_api.clusters import ClusterProviders, ProviderAddress, provider_address
+from coordinator_api.clusters import Clusters, ProviderAddress, provider_address
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -157,29 +157,29 @@ def test_should_refuse_a_definition_that_tells_what_the_cluster_tells(
 
 
 def test_should_open_only_what_the_settings_list() -> None:
-    providers = ClusterProviders(("embedded:a", "embedded:b"))
+    clusters = Clusters(("embedded:a", "embedded:b"))
 
-    providers.check(ProviderAddress("embedded", "embedded:a"))
+    clusters.check(ProviderAddress("embedded", "embedded:a"))
     with pytest.raises(InputError, match=r"'embedded:c' is not listed in this service's setting cluster\.bootstrap"):
-        providers.check(ProviderAddress("embedded", "embedded:c"))
+        clusters.check(ProviderAddress("embedded", "embedded:c"))
     with pytest.raises(InputError, match="lists 2 clusters, not one"):
-        providers.check(ProviderAddress("embedded", None))
+        clusters.check(ProviderAddress("embedded", None))
     with pytest.raises(NotBuiltYet, match=r"no provider 'pulsar' here \(installed: embedded, kafka\)"):
-        providers.check(ProviderAddress("pulsar", "embedded:a"))
+        clusters.check(ProviderAddress("pulsar", "embedded:a"))
 
 
 @pytest.mark.parametrize("listed", ["one:1,two:2,three:3", "kafka:one:1,two:2,three:3", "one:1;two:2;three:3"])
 @pytest.mark.parametrize("named", ["one:1,two:2,three:3", "kafka:two:2, one:1", "three:3", "one:1;three:3"])
 def test_should_know_a_cluster_by_some_of_its_servers_however_they_are_spelt(listed: str, named: str) -> None:
-    providers = ClusterProviders(("other:1", listed))
+    clusters = Clusters(("other:1", listed))
 
-    opened = providers.provider(ProviderAddress("kafka", named))
+    opened = clusters.provider(ProviderAddress("kafka", named))
 
-    assert providers.provider(ProviderAddress("kafka", "one:1")) is opened
-    assert providers.provider(ProviderAddress("kafka", "other:1")) is not opened
+    assert clusters.provider(ProviderAddress("kafka", "one:1")) is opened
+    assert clusters.provider(ProviderAddress("kafka", "other:1")) is not opened
     with pytest.raises(InputError, match="'one:1,other:1' is not listed"):
-        providers.check(ProviderAddress("kafka", "one:1,other:1"))
-    providers.close()
+        clusters.check(ProviderAddress("kafka", "one:1,other:1"))
+    clusters.close()
 
 
 @pytest.mark.parametrize(
