@@ -35,7 +35,7 @@ from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header
 from coordinator_api.store.engine import at_one_moment, parse_url, sqlite_file
 from coordinator_api.store.errors import StoreError, StoreInUse, reason
 from coordinator_api.store.lease_store import renewing, rows_of
-from coordinator_api.store.opening import exclusive_engine, note_set_up
+from coordinator_api.store.opening import exclusive_engine, exclusive_transaction, note_set_up
 from coordinator_api.store.recordings import read_only_engine
 from coordinator_api.store.schema import group_records, groups, rebalances, tokens
 from coordinator_api.store.stored_logs import (
@@ -201,12 +201,12 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
     Raises InputError, StoreError; StoreInUse while a coordinator uses the database.
     """
     header = _verified(file)
-    async with exclusive_engine(settings) as (engine, begin):
+    async with exclusive_engine(settings) as engine:
         target = sqlite_file(engine.url)
         try:
             if target is not None:
                 create_private_file(target)
-            async with begin() as connection:
+            async with exclusive_transaction(engine) as connection:
                 await connection.run_sync(schema.upgrade)
                 await _refuse_unless_unused(connection)
                 await _refuse_unless_empty(connection, settings)

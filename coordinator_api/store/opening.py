@@ -42,7 +42,7 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.lease_store import FileLeaseStore, SqlLeaseStore
 from coordinator_api.store.recordings import read_only_engine
 from coordinator_api.store.repository import Repository
-from coordinator_api.store.sqlite import Begin, bytes_by_header, log_damage, stat_of, write_ahead_log_of
+from coordinator_api.store.sqlite import bytes_by_header, log_damage, stat_of, write_ahead_log_of
 
 PATIENCE_S = 60.0
 _POLL_S = 0.05
@@ -68,8 +68,8 @@ class OpenStore(NamedTuple):
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
     """Raises StoreError. On SQLite it holds the lease until it is left; StoreInUse while another process does."""
-    async with exclusive_engine(settings) as (engine, begin):
-        before, after = await _upgraded(engine, begin)
+    async with exclusive_engine(settings) as engine:
+        before, after = await _upgraded(engine)
         if engine.dialect.name == "sqlite":
             repository = Repository(engine, settings.rebalances_retained_count)
             async with repository.watched():
@@ -88,31 +88,38 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
     """The schema version before and after. Raises StoreError; StoreInUse while a coordinator uses an SQLite file."""
-    async with exclusive_engine(settings) as (engine, begin):
-        return await _upgraded(engine, begin)
+    async with exclusive_engine(settings) as engine:
+        return await _upgraded(engine)
 
 
 @asynccontextmanager
-async def exclusive_engine(settings: Settings) -> AsyncIterator[tuple[AsyncEngine, Begin]]:
-    """For a change of the schema, or to fill an empty database. While a transaction of the returned function is open,
-    no other process does either. An SQLite file is leased for the whole block. Raises StoreError.
+async def exclusive_engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
+    """For a change of the schema, or to fill an empty database, in an `exclusive_transaction`. An SQLite file is leased
+    for the whole block. Raises StoreError.
     """
     engine = create_engine(settings)
     file = sqlite_file(engine.url)
     try:
-        if engine.dialect.name != "sqlite":
-            yield engine, _begin_to_migrate(engine)
-        elif file is None:
-            yield engine, begin_writing(engine)
+        if file is None:
+            yield engine
         else:
             await _refuse_unusable(settings, file)
             with file_lease(file):
-                yield engine, begin_writing(engine)
+                yield engine
     finally:
         await engine.dispose()
 
 
-async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]:
+@asynccontextmanager
+async def exclusive_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """While it is open, no other process changes the schema or fills the database. Raises StoreInUse."""
+    async with begin_writing(engine)() as connection:
+        if engine.dialect.name != "sqlite":
+            await take_to_migrate(connection)
+        yield connection
+
+
+async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
     """The schema version before and after."""
     file = sqlite_file(engine.url)
     try:
@@ -128,7 +135,7 @@ async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]
         if before is not None and is_usable:
             after = before  # as most starts find it, which on PostgreSQL wait for no other process then
         else:
-            async with begin() as connection:
+            async with exclusive_transaction(engine) as connection:
                 before, after = await connection.run_sync(schema.upgrade)
         if file is not None:
             note_set_up(file)
@@ -138,18 +145,6 @@ async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]
 
 
 # --- PostgreSQL
-
-
-def _begin_to_migrate(engine: AsyncEngine) -> Begin:
-    begin = begin_writing(engine)
-
-    @asynccontextmanager
-    async def begin_to_migrate() -> AsyncIterator[AsyncConnection]:
-        async with begin() as connection:
-            await take_to_migrate(connection)
-            yield connection
-
-    return begin_to_migrate
 
 
 async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIENCE_S) -> None:
