@@ -297,12 +297,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **_others: object
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what is passed in: `settings_sources.load` merges the sources, so that one line shows their order."""
         return (init_settings,)

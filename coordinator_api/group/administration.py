@@ -255,11 +255,8 @@ def _process_of_member(image: GroupImage, member_id: str) -> str | None:
 
 def _unknown(image: GroupImage, what: str) -> Rejected:
     known = sorted(str(process) for process in _processes(image))
-    named = ", ".join(known[:MOST_INSTANCES_NAMED]) or "none"
-    more = f" and {len(known) - MOST_INSTANCES_NAMED} more" if len(known) > MOST_INSTANCES_NAMED else ""
-    return Rejected(
-        RejectionCode.UNKNOWN_MEMBER_ID, f"the group has {what}; its instances, by process id: {named}{more}"
-    )
+    named = shortened(known, MOST_INSTANCES_NAMED) or "none"
+    return Rejected(RejectionCode.UNKNOWN_MEMBER_ID, f"the group has {what}; its instances, by process id: {named}")
 
 
 def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejected:

@@ -192,23 +192,23 @@ class LoggedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogRepair:
-    """`lines`: the new log. `kept_records`: how many of the old one count, from its first on; `last_kept`: the number
-    of the last of these. `kept_generation`, `revision`: of the state that they lead to. `generation_id`: the new one.
+    """`kept_records`: how many of the old log count, from its first on; `last_kept`: the number of the last of these.
+    `kept_generation`, `revision`: of the state that they lead to. `generation_id`: the new one. `lines`: the new log.
 
     `dropped_records`: how many numbers of the log do not count, whether they could be read or not. `dropped_members`:
     members that have to join again, as far as is known. `dropped_generations`: those that are known to have begun
     since.
     """
 
-    lines: tuple[str, ...]
     kept_records: int
     last_kept: int
     kept_generation: int
     revision: int
     generation_id: int
-    dropped_records: int
-    dropped_members: tuple[str, ...]
-    dropped_generations: tuple[int, ...]
+    lines: tuple[str, ...] = ()
+    dropped_records: int = 0
+    dropped_members: tuple[str, ...] = ()
+    dropped_generations: tuple[int, ...] = ()
 
 
 def plan_repair(
@@ -247,12 +247,12 @@ def plan_repair(
     assert replayed.image == repaired, "a snapshot replays to its state"
     later = {each for each in (*known, *recorded_generations) if each > image.generation_id}
     return LogRepair(
-        lines=lines,
         kept_records=kept,
         last_kept=last_kept,
         kept_generation=image.generation_id,
         revision=image.revision,
         generation_id=generation_id,
+        lines=lines,
         dropped_records=max(last_number, records[-1].number) - last_kept,
         dropped_members=tuple(dict.fromkeys(members)),
         dropped_generations=tuple(sorted(later)),

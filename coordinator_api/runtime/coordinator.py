@@ -377,11 +377,8 @@ class Coordinator:
         try:
             await self.lease.give_away(SHARE_OF_A_STOP * self.settings.shutdown_timeout_ms / 1000)
         finally:
-            self._release()
-
-    def _release(self) -> None:
-        for runtime in self.groups.values():
-            runtime.release()
+            for runtime in self.groups.values():
+                runtime.release()
 
     async def close(self) -> None:
         """Stop timers and rebalances, let events in progress come to their end, give the store back."""

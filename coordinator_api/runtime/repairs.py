@@ -41,13 +41,9 @@ def planned_repair(stored: StoredLog, limits: GroupLimits, now_ms: int) -> LogRe
 def nothing_lost(stored: StoredLog, image: GroupImage) -> LogRepair:
     """The whole state is known, whatever the store has of it."""
     return LogRepair(
-        lines=(),
         kept_records=len(stored.records),
         last_kept=stored.sequence,
         kept_generation=image.generation_id,
         revision=image.revision,
         generation_id=image.generation_id,
-        dropped_records=0,
-        dropped_members=(),
-        dropped_generations=(),
     )
