@@ -7,7 +7,7 @@ The whole loop, for one group that the caller has locked:
     group.apply(outcome.records, now_ms)       # the only way in which the durable state changes
     answer(outcome.response)                   # answered means durable
     run(outcome.rebalance)                     # compute it, then send AssignmentComputed
-    tick_at(outcome.next_timer_ms)             # send a Tick then; a later outcome replaces this time
+    tick_at(group.next_timer_ms)               # send a Tick then; the time after a later event replaces this one
 
 Heartbeats and fetches need no turn and no commit. While others wait for the store, they are answered from the last
 committed state:

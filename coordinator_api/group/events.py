@@ -243,7 +243,7 @@ class ReportRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: sent at `Outcome.next_timer_ms`; early or late does no harm. Answered with `Accepted`."""
+    """Time has passed: sent at `Group.next_timer_ms`; early or late does no harm. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Group:
 
     @property
     def next_timer_ms(self) -> int | None:
-        """When the group wants its next `Tick`; None for never."""
+        """When the group wants its next `Tick`, after each event; None for never. A time in the past means at once."""
         return self._liveness.next_timer_ms(self._image)
 
     def handle(self, event: Event, now_ms: int) -> Outcome:
@@ -89,7 +89,7 @@ class Group:
         records = tuple(step.records)
         computes = isinstance(event, events.Recovered) or any(isinstance(record, _COMPUTED_NEXT) for record in records)
         rebalance = rebalance_to_run(step.image) if computes else None
-        outcome = Outcome(records, response, rebalance, step.liveness.next_timer_ms(step.image))
+        outcome = Outcome(records, response, rebalance)
         self._decided = (outcome, step)
         return outcome
 

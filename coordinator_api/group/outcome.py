@@ -210,8 +210,7 @@ class RunRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`rebalance`: the rebalance to compute now, or None. `next_timer_ms`: when the group wants its next `Tick`, None
-    for never. A time in the past means at once; it replaces the time that an earlier outcome asked for.
+    """`rebalance`: the rebalance to compute now, or None.
 
     Whenever `records` is not empty, the caller handles again the requests that it holds.
     """
@@ -219,7 +218,6 @@ class Outcome:
     records: tuple[CoordinatorRecord, ...]
     response: Response
     rebalance: RunRebalance | None = None
-    next_timer_ms: int | None = None
 
 
 class GroupTransition:

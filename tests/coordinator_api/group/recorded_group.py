@@ -66,7 +66,7 @@ class RecordedGroup:
         image = self.group.image
         answered = self.group.respond(event, self.now_ms, image)
         if not answered.wants_tick:
-            return Outcome((), answered.response, next_timer_ms=self.group.next_timer_ms)
+            return Outcome((), answered.response)
         outcome = self.group.handle(Tick(), self.now_ms)
         for record in outcome.records:
             image = record.apply(image)

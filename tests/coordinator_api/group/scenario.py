@@ -209,8 +209,7 @@ class _Player:
                 f"> compute {asked.generation_id} from definition {asked.definition_revision} "
                 f"for {' '.join(asked.members)} ({asked.reason})" + _steered(asked.steering)
             )
-        assert outcome.next_timer_ms == group.next_timer_ms, "the timer of the outcome is not the one after the commit"
-        timer = "no timer" if outcome.next_timer_ms is None else f"timer {outcome.next_timer_ms}"
+        timer = "no timer" if group.next_timer_ms is None else f"timer {group.next_timer_ms}"
         return [*said, f"{group.image.state} {group.image.generation_id}, {timer}"]
 
     def _described(self) -> Words:
