@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.types import ProcessId, Role, TaskId
 from coordinator_api.group.holding import DescribedHeld, describe_held
-from coordinator_api.group.image import ClassicGroupMember, DefinitionOrigin, GroupImage, LastRebalance
-from coordinator_api.group.levers import NO_LEVERS, Levers
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Session
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack, subscription_info
@@ -49,29 +48,20 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """`reason`: why the current rebalance was started, in words. `next_probing_rebalance_at_ms`: None when none is due.
+    """`image`: the state that is described. `reason`: why the current rebalance was started, in words.
 
-    `settled`: the last rebalance asked for a follow-up, but another one would change nothing. `error`: of the last
-    rebalance, unless another one has been started since. `led_by`, `reported_at_ms`: who leads the group, and when it
-    last reported a rebalance; None when this coordinator leads it. `origin`: of the definition.
-    `levers`: what operators have set. `held`: the rebalance that waits for approval, None for none.
+    `next_probing_rebalance_at_ms`: None when none is due. `settled`: the last rebalance asked for a follow-up, but
+    another one would change nothing. `error`: of the last rebalance, unless another one has been started since. `held`:
+    the rebalance that waits for approval, None for none.
     """
 
     group_id: str
-    state: GroupState
-    generation_id: int
-    definition_revision: int
-    draining: bool
+    image: GroupImage
     reason: str | None
     next_probing_rebalance_at_ms: int | None
     settled: bool
     error: str | None
-    last_rebalance: LastRebalance | None
     members: tuple[DescribedMember, ...]
-    led_by: str | None = None
-    reported_at_ms: int | None = None
-    origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
-    levers: Levers = NO_LEVERS
     held: DescribedHeld | None = None
 
 
@@ -83,23 +73,15 @@ def describe(
     present = last.end if last is not None and image.state is GroupState.STABLE else None
     return GroupDescription(
         group_id=group_id,
-        state=image.state,
-        generation_id=image.generation_id,
-        definition_revision=image.revision,
-        draining=image.draining,
+        image=image,
         reason=None if image.cause is None else image.cause.in_words(),
         next_probing_rebalance_at_ms=present.probing_rebalance_at_ms if present else None,
         settled=present is not None and present.outcome is RebalanceOutcome.SETTLED,
         error=present.error if present else None,
-        last_rebalance=last,
         members=tuple(
             _describe_member(image, member, sessions.get(member_id) or committed_sessions.get(member_id))
             for member_id, member in image.members.items()
         ),
-        led_by=image.led_by,
-        reported_at_ms=image.reported_at_ms,
-        origin=image.origin,
-        levers=image.levers,
         held=describe_held(image),
     )
 

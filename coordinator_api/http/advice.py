@@ -58,28 +58,28 @@ def advice(
     """`cluster`: the address that the definition names, None when it describes its cluster. `cluster_error`: why the
     cluster did not answer, None when it did.
     """
-    if group.led_by is not None:
+    if group.image.led_by is not None:
         return None
     if group.held is not None:
         return (
             f"Look at the rebalance of generation {group.held.generation_id} with `assignor groups held "
             f"{group.group_id}`, then approve or discard it. Members keep the tasks they have meanwhile."
         )
-    if cluster_error is not None and group.state is GroupState.COMPLETING_REBALANCE:
+    if cluster_error is not None and group.image.state is GroupState.COMPLETING_REBALANCE:
         return (
             f"The rebalance waits for the cluster: {cluster_error}. Members keep the tasks they have, "
             "and the rebalance goes on by itself when the cluster answers."
         )
-    last = group.last_rebalance
+    last = group.image.last_rebalance
     if (
         last is not None
         and last.end.outcome is RebalanceOutcome.ERROR
-        and group.state in (GroupState.STABLE, GroupState.EMPTY)
+        and group.image.state in (GroupState.STABLE, GroupState.EMPTY)
     ):
         return _after_error(group, last, definition, cluster)
-    if group.levers.pause is not None:
+    if group.image.levers.pause is not None:
         return "An operator has paused the group. Nothing is processed until it is resumed: `assignor groups resume`."
-    if condition(group.state, last, group.led_by, has_active_task(group)) == NO_TASKS:
+    if condition(group.image.state, last, group.image.led_by, has_active_task(group)) == NO_TASKS:
         return (
             "No member has a task, so nothing is processed. See `assignor rebalances show` for the reasons of the last "
             "rebalance, and whether the topology reads any topic that has partitions."

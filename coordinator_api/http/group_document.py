@@ -75,8 +75,8 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
     """The whole committed group, its cluster as it looks now, and what to do. Takes time in proportion to the group's
     members and tasks, in a thread.
     """
-    group, image = await runtime.describe()
-    definition = await runtime.definition(image)
+    group = await runtime.describe()
+    definition = await runtime.definition(group.image)
     snapshot, address = definition.snapshot, definition.provider
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
@@ -133,18 +133,18 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot, service: _See
     tasks = _tasks(group, definition)
     return GroupAnswer(
         group_id=group.group_id,
-        state=str(group.state),
-        generation_id=group.generation_id,
-        revision=group.definition_revision,
-        declared_by=group.origin.declared_by,
-        declared_at_ms=group.origin.declared_at_ms,
-        draining=group.draining,
+        state=str(group.image.state),
+        generation_id=group.image.generation_id,
+        revision=group.image.revision,
+        declared_by=group.image.origin.declared_by,
+        declared_at_ms=group.image.origin.declared_at_ms,
+        draining=group.image.draining,
         levers=LeversAnswer.model_validate(
             {
-                "hold": group.levers.hold,
-                "rejoin_grace": group.levers.rejoin_grace,
-                "promotion": group.levers.promotion,
-                "pause": group.levers.pause,
+                "hold": group.image.levers.hold,
+                "rejoin_grace": group.image.levers.rejoin_grace,
+                "promotion": group.image.levers.promotion,
+                "pause": group.image.levers.pause,
                 "drained": drained_levers(group, members, tasks),
             }
         ),
@@ -154,15 +154,15 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot, service: _See
         probing_rebalance_at_ms=group.next_probing_rebalance_at_ms,
         error=group.error,
         condition=condition(
-            group.state,
-            group.last_rebalance,
-            group.led_by,
+            group.image.state,
+            group.image.last_rebalance,
+            group.image.led_by,
             has_active_task(group),
-            paused=group.levers.pause is not None,
+            paused=group.image.levers.pause is not None,
         ),
-        led_by=group.led_by,
-        last_reported_ms=group.reported_at_ms,
-        last_rebalance=_last_rebalance(group.last_rebalance),
+        led_by=group.image.led_by,
+        last_reported_ms=group.image.reported_at_ms,
+        last_rebalance=_last_rebalance(group.image.last_rebalance),
         application_id=definition.application_id,
         assignor=definition.assignor,
         configs=dotted_configs(definition.configs),
@@ -225,7 +225,7 @@ def drained_levers(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], tasks: Sequence[TaskCopyAnswer]
 ) -> list[DrainedLever]:
     """`members`, `tasks`: of the group, as they are answered."""
-    drained = [each for _, each in sorted(group.levers.drained.items())]
+    drained = [each for _, each in sorted(group.image.levers.drained.items())]
     stays = _why_it_stays(group, members, drained)
     of_group = _missing_of_group(group, members)
     levers = []
@@ -249,11 +249,13 @@ def _missing_of_group(group: GroupDescription, members: Sequence[GroupMemberAnsw
     late = sorted(member.member_id for member in _present(members) if not member.fetched)
     if group.held is not None:
         why = "a rebalance waits for approval"
-    elif group.state is not GroupState.STABLE:
+    elif group.image.state is not GroupState.STABLE:
         why = "a rebalance is under way"
     elif late:
         why = f"not yet fetched its assignment: {', '.join(late)}"
-    elif group.last_rebalance is not None and group.last_rebalance.end.outcome is RebalanceOutcome.FOLLOW_UP:
+    elif (
+        group.image.last_rebalance is not None and group.image.last_rebalance.end.outcome is RebalanceOutcome.FOLLOW_UP
+    ):
         why = "the rebalance that hands over its tasks comes next"
     else:
         return []
@@ -287,8 +289,8 @@ def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
     """None while a rebalance is to come that can take it away: a discarded one is not computed again by itself."""
-    last = group.last_rebalance
-    if group.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:
+    last = group.image.last_rebalance
+    if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:
         return None
     present = _present(members)
     if all(any(_is_meant(each, member) for each in drained) for member in present):

@@ -255,11 +255,10 @@ class GroupRuntime:
         at_rest = self.image.state in (GroupState.STABLE, GroupState.EMPTY) and self.image.held is None
         return at_rest and not self._durable.is_uncertain and not self._rebalances.is_running
 
-    async def describe(self) -> tuple[GroupDescription, GroupImage]:
-        """The committed group, and the state that was described. In a thread: a large group takes time."""
+    async def describe(self) -> GroupDescription:
+        """The committed group. In a thread: a large group takes time."""
         self.lease.check()
-        group, image, committed_sessions = self.group, self.image, self._durable.committed_sessions
-        return await asyncio.to_thread(group.describe, image, committed_sessions), image
+        return await asyncio.to_thread(self.group.describe, self.image, self._durable.committed_sessions)
 
     async def definition(self, image: GroupImage) -> Definition:
         """Of the state that was described."""

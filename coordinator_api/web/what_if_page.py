@@ -101,8 +101,8 @@ async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
     it rejoined.
     """
     runtime = coordinator.group(group_id)
-    described, image = await runtime.describe()
-    definition = await runtime.definition(image)
+    described = await runtime.describe()
+    definition = await runtime.definition(described.image)
     snapshot = definition.snapshot
     if definition.provider is not None:
         view = await coordinator.clusters.cluster(definition.provider).view(group_id, snapshot, LONGEST_LOOK_MS)
@@ -119,7 +119,7 @@ async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
     return RecordedRebalance(
         id=f"{group_id}-now",
         group_id=group_id,
-        generation_id=image.generation_id,
+        generation_id=described.image.generation_id,
         now_ms=now_ms,
         source="coordinator",
         snapshot=replace(snapshot, members=members),

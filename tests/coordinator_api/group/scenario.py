@@ -214,10 +214,10 @@ class _Player:
 
     def _described(self) -> Words:
         seen = self._recorded.group.describe()
-        last = seen.last_rebalance
+        image, last = seen.image, seen.image.last_rebalance
         return [
-            f"{seen.state} {seen.generation_id}, definition {seen.definition_revision}"
-            + (", draining" if seen.draining else "")
+            f"{image.state} {image.generation_id}, definition {image.revision}"
+            + (", draining" if image.draining else "")
             + (f", probing at {seen.next_probing_rebalance_at_ms}" if seen.next_probing_rebalance_at_ms else "")
             + (", settled" if seen.settled else "")
             + (f", error {seen.error}" if seen.error else ""),

