@@ -42,7 +42,6 @@ from coordinator_api.metrics import GroupMeasures, Metrics
 _LOGGER = "coordinator_api"
 
 _RecordOfAMember = MemberSubscribed | MemberReplaced | MemberRemoved
-_OfAMember = (MemberSubscribed, MemberReplaced, MemberRemoved)
 
 Say = Callable[..., object]
 """Writes a line: what happened, and its values by name."""
@@ -62,14 +61,14 @@ class GroupTelemetry:
     def committed(self, records: Sequence[CoordinatorRecord], image: GroupImage) -> None:
         """The records are committed and applied; `image` is the state they led to."""
         logger = self.logger.bind(generation=image.generation_id, state=str(image.state))
-        of_members = [record for record in records if isinstance(record, _OfAMember)]
+        of_members = [record for record in records if isinstance(record, _RecordOfAMember)]
         many = len(of_members) > MOST_MEMBERS_NAMED
         if many:
             self._many_members(logger, of_members)
         for record in records:
             if isinstance(record, MemberRemoved) and record.reason is not RemovalReason.LEFT:
                 self.metrics.expired_sessions.inc()
-            if isinstance(record, _OfAMember):
+            if isinstance(record, _RecordOfAMember):
                 if not many:
                     self._member(logger.info, record)
             else:

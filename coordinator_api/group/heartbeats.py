@@ -260,8 +260,7 @@ def _digest(generation_id: int, answers: Mapping[str, MemberNews | Rejected], pa
         else (member_id, news.rejoin, news.stop, news.assignment_generation)
         for member_id, news in sorted(answers.items())
     ]
-    digested = (generation_id, spelled, "paused") if paused else (generation_id, spelled)
-    text = json.dumps(digested, separators=(",", ":"))
+    text = json.dumps((generation_id, spelled, paused), separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 

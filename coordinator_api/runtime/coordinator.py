@@ -369,7 +369,7 @@ class Coordinator:
         if self.stopping:
             return
         self.stopping = True
-        self.workers.end_computations()
+        self.workers.computations.begin_close()  # a stop does not wait for what can be asked again elsewhere
         self.watching.release()
         self._giving_away = self._tasks.start(self._give_away())
 

@@ -267,8 +267,7 @@ class ForkedWorkers:
         """`preload`: modules that jobs will need; importing them once costs each worker nothing."""
         self._preload = tuple(preload)
         self._turn = threading.Lock()
-        self._server: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
     def start(self, nice: int) -> Worker:
         """A new worker. Raises WorkersUnavailable."""
@@ -300,10 +299,10 @@ class ForkedWorkers:
         knows.
         """
         with self._turn:
-            if worker.server is not self._server or self._control is None:
+            if self._server is None or worker.server is not self._server[0]:
                 return None
             try:
-                return self._ask(self._control, END, worker.process, [])
+                return self._ask(self._server[1], END, worker.process, [])
             except WorkersUnavailable:
                 return None
 
@@ -325,11 +324,12 @@ class ForkedWorkers:
         return code
 
     def _running(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        if self._server is not None and self._server.poll() is not None:
+        """The fork server, and the socket for commands."""
+        if self._server is not None and self._server[0].poll() is not None:
             self._stop()
-        if self._server is None or self._control is None:
-            self._server, self._control = self._start_server()
-        return self._server, self._control
+        if self._server is None:
+            self._server = self._start_server()
+        return self._server
 
     def _start_server(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         ours, theirs = socket.socketpair()
@@ -344,12 +344,11 @@ class ForkedWorkers:
         return server, ours
 
     def _stop(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
         if self._server is not None:
-            self._server.kill()
-            self._server.wait()
+            server, control = self._server
+            control.close()
+            server.kill()
+            server.wait()
             self._server = None
 
 
@@ -382,10 +381,6 @@ class ServiceWorkers:
     def warm_up(self) -> None:
         """Have processes ready soon, so that the first rebalance need not wait for them."""
         self._warming_up = asyncio.get_running_loop().create_task(self._warm_up())
-
-    def end_computations(self) -> None:
-        """Kill them, whatever they do: a stop does not wait for what can be asked again elsewhere."""
-        self.computations.begin_close()
 
     async def close(self) -> None:
         """Kill all, whatever they do."""
