@@ -7,7 +7,8 @@ documentation is checked against `METRICS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -118,7 +119,8 @@ METRICS = (
     ServiceMetric("assignor_http_request_duration_seconds", ("method", "route"), "HTTP requests, waiting included."),
 )
 _BY_NAME = {metric.name: metric for metric in METRICS}
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_Seconds = partial(Histogram, buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60))
+_Kept = TypeVar("_Kept", Counter, Gauge, Histogram)
 
 
 class GroupMeasures(NamedTuple):
@@ -153,46 +155,39 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self.rebalances = self._counter("assignor_rebalance_total")
-        self.rebalance_outcomes = self._counter("assignor_rebalance_outcome_total")
-        self.time_without_owner = self._counter("assignor_time_without_owner_seconds_total")
-        self.failed_rebalances = self._counter("assignor_failed_rebalance_total")
-        self.reported_rebalances = self._counter("assignor_reported_rebalance_total")
-        self.failed_cluster_looks = self._counter("assignor_cluster_look_failed_total")
-        self.rebalance_latency = self._histogram("assignor_rebalance_latency_seconds")
-        self.assignment_latency = self._histogram("assignor_assignment_latency_seconds")
-        self.heartbeats = self._counter("assignor_heartbeat_total")
-        self.joins = self._counter("assignor_join_total")
-        self.leaves = self._counter("assignor_leave_total")
-        self.expired_sessions = self._counter("assignor_session_expired_total")
-        self.commit_latency = self._histogram("assignor_commit_latency_seconds")
-        self.loop_lag = self._histogram("assignor_loop_lag_seconds")
-        self.shed_requests = self._counter("assignor_shed_requests_total")
-        self.takeovers = self._counter("assignor_takeover_total")
-        self.hand_overs = self._counter("assignor_hand_over_total")
-        self.refused_late_answers = self._counter("assignor_late_answers_refused_total")
-        self.lease_valid = self._gauge("assignor_lease_valid")
+        self.rebalances = self._new(Counter, "assignor_rebalance_total")
+        self.rebalance_outcomes = self._new(Counter, "assignor_rebalance_outcome_total")
+        self.time_without_owner = self._new(Counter, "assignor_time_without_owner_seconds_total")
+        self.failed_rebalances = self._new(Counter, "assignor_failed_rebalance_total")
+        self.reported_rebalances = self._new(Counter, "assignor_reported_rebalance_total")
+        self.failed_cluster_looks = self._new(Counter, "assignor_cluster_look_failed_total")
+        self.rebalance_latency = self._new(_Seconds, "assignor_rebalance_latency_seconds")
+        self.assignment_latency = self._new(_Seconds, "assignor_assignment_latency_seconds")
+        self.heartbeats = self._new(Counter, "assignor_heartbeat_total")
+        self.joins = self._new(Counter, "assignor_join_total")
+        self.leaves = self._new(Counter, "assignor_leave_total")
+        self.expired_sessions = self._new(Counter, "assignor_session_expired_total")
+        self.commit_latency = self._new(_Seconds, "assignor_commit_latency_seconds")
+        self.loop_lag = self._new(_Seconds, "assignor_loop_lag_seconds")
+        self.shed_requests = self._new(Counter, "assignor_shed_requests_total")
+        self.takeovers = self._new(Counter, "assignor_takeover_total")
+        self.hand_overs = self._new(Counter, "assignor_hand_over_total")
+        self.refused_late_answers = self._new(Counter, "assignor_late_answers_refused_total")
+        self.lease_valid = self._new(Gauge, "assignor_lease_valid")
         self.lease_valid.set(1)
-        self.connections = self._gauge("assignor_connections")
-        self.lost_audit_lines = self._counter("assignor_audit_lost_total")
-        self.requests = self._counter("assignor_http_requests_total")
-        self.request_duration = self._histogram("assignor_http_request_duration_seconds")
-        self.store_ready = self._gauge("assignor_store_ready")
+        self.connections = self._new(Gauge, "assignor_connections")
+        self.lost_audit_lines = self._new(Counter, "assignor_audit_lost_total")
+        self.requests = self._new(Counter, "assignor_http_requests_total")
+        self.request_duration = self._new(_Seconds, "assignor_http_request_duration_seconds")
+        self.store_ready = self._new(Gauge, "assignor_store_ready")
 
     def exposition(self) -> bytes:
         """Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def _counter(self, name: str) -> Counter:
+    def _new(self, kind: Callable[..., _Kept], name: str) -> _Kept:
         metric = _BY_NAME[name]
-        return Counter(name, metric.description, metric.labels, registry=self.registry)
-
-    def _gauge(self, name: str) -> Gauge:
-        return Gauge(name, _BY_NAME[name].description, registry=self.registry)
-
-    def _histogram(self, name: str) -> Histogram:
-        metric = _BY_NAME[name]
-        return Histogram(name, metric.description, metric.labels, registry=self.registry, buckets=_SECONDS)
+        return kind(name, metric.description, metric.labels, registry=self.registry)
 
 
 class MeasuredService(Collector):

@@ -287,13 +287,10 @@ class Settings(BaseSettings):
 
     @property
     def tls(self) -> ServerTls | None:
-        """None when the service speaks plain HTTP. Raises SettingsError for settings that do not go together."""
-        try:
-            return server_tls(
-                self.ssl_certfile, self.ssl_keyfile, self.ssl_keyfile_password, self.ssl_ca_certs, self.ssl_cert_reqs
-            )
-        except InputError as error:
-            raise SettingsError(str(error)) from None
+        """None when the service speaks plain HTTP. Raises InputError for settings that do not go together."""
+        return server_tls(
+            self.ssl_certfile, self.ssl_keyfile, self.ssl_keyfile_password, self.ssl_ca_certs, self.ssl_cert_reqs
+        )
 
     @classmethod
     def settings_customise_sources(

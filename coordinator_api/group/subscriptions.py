@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from assignor.errors import AssignorFault, InputError
 from assignor.protocol.assignment_info import (
@@ -65,24 +66,15 @@ def _checked_user_data(subscription: bytes) -> bytes:
 
 def rebalance_input(subscription: bytes) -> bytes:
     """The subscription without its unique field and generation."""
-    decoded = _decoded(subscription)
-    if decoded is None:
-        return subscription
-    outer, info = decoded
-    return _encoded(replace(outer, generation_id=None), replace(info, unique_field=0))
+    return _without(subscription, {"generation_id": None}, {"unique_field": 0})
 
 
 def static_identity(subscription: bytes) -> bytes:
     """What a static member cannot change without a rebalance: topics, process id, endpoint, tags, rack, versions, error
     code.
     """
-    decoded = _decoded(subscription)
-    if decoded is None:
-        return subscription
-    outer, info = decoded
-    return _encoded(
-        replace(outer, generation_id=None, owned_partitions=()), replace(info, unique_field=0, task_offset_sums={})
-    )
+    outer = {"generation_id": None, "owned_partitions": ()}
+    return _without(subscription, outer, {"unique_field": 0, "task_offset_sums": {}})
 
 
 def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
@@ -184,6 +176,15 @@ def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | Non
     except AssignorFault:
         return None
     return None if info.is_future else (outer, info)
+
+
+def _without(subscription: bytes, of_outer: Mapping[str, Any], of_info: Mapping[str, Any]) -> bytes:
+    """With these values in place of those of the member, in the Subscription and in the SubscriptionInfo in it."""
+    decoded = _decoded(subscription)
+    if decoded is None:
+        return subscription
+    outer, info = decoded
+    return _encoded(replace(outer, **of_outer), replace(info, **of_info))
 
 
 def _encoded(outer: Subscription, info: SubscriptionInfo) -> bytes:

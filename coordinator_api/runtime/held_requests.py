@@ -164,10 +164,6 @@ class HeldRequests:
         return answered
 
 
-_EVERY_GROUP = ""
-"""No group has this id."""
-
-
 class Watcher:
     """One who looks. Made by `Watching.watch`."""
 
@@ -211,27 +207,26 @@ class Watching:
     """Of one service, on its event loop."""
 
     def __init__(self) -> None:
-        self._watchers: dict[str, set[Watcher]] = {}
+        self._watchers: dict[str | None, set[Watcher]] = {}
         self._released = False
 
     @contextmanager
     def watch(self, group_id: str | None = None) -> Iterator[Watcher]:
         """`group_id`: None for every group."""
-        key = _EVERY_GROUP if group_id is None else group_id
         watcher = Watcher()
-        self._watchers.setdefault(key, set()).add(watcher)
+        self._watchers.setdefault(group_id, set()).add(watcher)
         if self._released:
             watcher.release()
         try:
             yield watcher
         finally:
-            self._watchers[key].discard(watcher)
-            if not self._watchers[key]:
-                del self._watchers[key]
+            self._watchers[group_id].discard(watcher)
+            if not self._watchers[group_id]:
+                del self._watchers[group_id]
 
     def changed(self, group_id: str) -> None:
         """Something new was committed of the group."""
-        for key in (group_id, _EVERY_GROUP):
+        for key in (group_id, None):
             for watcher in self._watchers.get(key, ()):
                 watcher.note(group_id)
 
