@@ -174,7 +174,8 @@ class RequestGuard:
         coordinator: Coordinator = scope["app"].state.coordinator
         headers, body = Headers(scope=scope), RequestBody(self._bodies)
         hides_request = _hides_request(headers)
-        self._proxies.note(scope)
+        if self._proxies.root_path or any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
+            self._proxies.note(scope)
         connection = connections.of_request(scope)
         call = state[CALL] = call_of(scope)
         audited = begin(self._audit, scope, call) if call is not None and call.endpoint.is_audited else None

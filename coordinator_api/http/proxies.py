@@ -36,13 +36,13 @@ class Proxies:
     """Notes the public address of each call. `root_path`, `allowed`: the settings root.path, forwarded.allow.ips."""
 
     def __init__(self, root_path: str, allowed: Iterable[str]) -> None:
-        self._root_path = root_path
+        self.root_path = root_path
         self._is_trusted = _trust(tuple(allowed))
 
     def note(self, scope: Scope) -> None:
         """Give the call's scope its public address, the browser's scheme, and the path without the prefix."""
         client = scope.get("client")
-        found = PublicAddress(self._root_path)
+        found = PublicAddress(self.root_path)
         if client is not None:
             forwarded = [(name, value) for name, value in scope["headers"] if name.startswith(b"x-forwarded-")]
             if forwarded and self._is_trusted(client[0]):

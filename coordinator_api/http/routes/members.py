@@ -95,7 +95,7 @@ _HAS_FETCHED = {
 
 
 async def _admit_join(coordinator: TheCoordinator) -> None:
-    """Raises TooManyRequests before a body is read that would be refused."""
+    """Raises TooManyRequests before a body is decoded that would be refused."""
     coordinator.overload.admit("join")
 
 
