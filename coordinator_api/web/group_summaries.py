@@ -135,7 +135,7 @@ class GroupSummaries:
     def _summarized(self, line: GroupLine) -> SummarizedLine:
         """Another coordinator has summarized its own groups."""
         summary = self._summaries.get(line.group_id) if line.group_id in self._coordinator.groups else None
-        return SummarizedLine(**{**dict(summary or GroupSummary()), **dict(line)})
+        return SummarizedLine(**{**vars(summary or GroupSummary()), **vars(line)})
 
     async def known(self) -> None:
         """Returns when something is known of every group, or after a moment."""
@@ -154,7 +154,7 @@ class GroupSummaries:
 
         async def digest() -> str:
             others = NOTHING_ELSEWHERE if elsewhere is None else await elsewhere()
-            return digest_of(self.listed(sees, others))
+            return await asyncio.to_thread(digest_of, self.listed(sees, others))
 
         return digests_of(self._while_open(), digest)
 
@@ -234,4 +234,8 @@ class GroupSummaries:
 
 
 def digest_of(listed: SummarizedList) -> str:
-    return hashlib.sha256(listed.model_dump_json().encode()).hexdigest()[:16]
+    """Takes time in proportion to the groups, line by line: in a thread it holds the interpreter lock for one at most."""
+    shown = hashlib.sha256()
+    for line in (*listed.groups, *listed.unreadable):
+        shown.update(line.model_dump_json().encode())
+    return shown.hexdigest()[:16]

@@ -53,7 +53,8 @@ async def groups(
     if not wants_live_part(request):
         await summaries.known()
     listed = summaries.listed(principal_of(request).sees, await elsewhere)
-    return page(request, "groups", list=chosen(listed, q, sort, order), digest=digest_of(listed))
+    digest = await asyncio.to_thread(digest_of, listed)
+    return page(request, "groups", list=chosen(listed, q, sort, order), digest=digest)
 
 
 @router.get("/ui/groups.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from coordinator_api.http.models.groups import GroupAnswer, GroupLine
 from coordinator_api.http.other_coordinators import ListsElsewhere
 from coordinator_api.web import group_documents, group_summaries
 from coordinator_api.web.group_documents import GroupDocuments
-from coordinator_api.web.group_summaries import GroupSummaries
+from coordinator_api.web.group_summaries import GroupSummaries, SummarizedList, digest_of
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 
@@ -73,6 +74,26 @@ async def test_should_end_when_no_page_is_open_any_more(tmp_path: Path, monkeypa
         await asyncio.wait_for(going_on, 60)
 
         assert (known(summaries), service.coordinator.watching._watchers) == ({"a": False}, {})
+
+
+async def test_should_make_a_digest_of_many_groups_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, went_on = asyncio.get_running_loop(), threading.Event()
+
+    def slow(listed: SummarizedList) -> str:
+        loop.call_soon_threadsafe(went_on.set)
+        assert went_on.wait(60), "the loop waits for the digest"
+        return digest_of(listed)
+
+    monkeypatch.setattr(group_summaries, "digest_of", slow)
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        summaries = await with_groups(service, "a")
+        stream = summaries.digests(lambda _: True)
+
+        assert await anext(stream) is not None
+
+        await stream.aclose()
 
 
 async def test_should_leave_an_overloaded_service_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
