@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar, TypeVarTuple
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic_core import PydanticKnownError
 from starlette.responses import Response
 
 from assignor.access.principals import ANYBODY
@@ -91,6 +93,19 @@ async def the_group(request: Request, group: GroupInPath) -> GroupRuntime:
 
 
 TheGroup = Annotated[GroupRuntime, Depends(the_group)]
+
+_DIGITS = re.compile(r"-?[0-9]+", re.ASCII)
+
+
+def _check_digits(sent: object) -> object:
+    """pydantic alone would also take `5.0`, `+5` and `1_0`."""
+    if isinstance(sent, str) and _DIGITS.fullmatch(sent) is None:
+        raise PydanticKnownError("int_parsing")
+    return sent
+
+
+DIGITS = BeforeValidator(_check_digits)
+"""Of an integer in an address; stands behind its bounds, which OpenAPI would not show otherwise."""
 
 _UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 

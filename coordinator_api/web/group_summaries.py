@@ -234,7 +234,7 @@ class GroupSummaries:
 
 
 def digest_of(listed: SummarizedList) -> str:
-    """Takes time in proportion to the groups, line by line: in a thread it holds the interpreter lock for one at most."""
+    """Takes time in proportion to the groups, and in a thread frees the interpreter lock behind each."""
     shown = hashlib.sha256()
     for line in (*listed.groups, *listed.unreadable):
         shown.update(line.model_dump_json().encode())

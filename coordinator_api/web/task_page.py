@@ -10,7 +10,7 @@ from starlette.responses import Response
 from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router
+from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, computing, named_router
 from coordinator_api.http.page_computations import task_story
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.coordinator import Coordinator
@@ -30,7 +30,7 @@ async def task(
     group_id: GroupId,
     task: str,
     coordinator: TheCoordinator,
-    before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX)] = None,
+    before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX), DIGITS] = None,
 ) -> Response:
     """Its last recorded rebalances. `before`: those below this generation."""
     chosen = _parsed(task)

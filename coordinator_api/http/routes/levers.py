@@ -19,6 +19,7 @@ from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAg
 from coordinator_api.http.audit import note_lever, reason_of
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import (
+    DIGITS,
     DrainedInstance,
     DrainedMember,
     GroupId,
@@ -53,6 +54,7 @@ _HOLD = JsonBody(HoldBody)
 HeldGeneration = Annotated[
     int | None,
     Query(ge=0, le=JAVA_INT_MAX, description="The one that was looked at. By default whichever waits."),
+    DIGITS,
 ]
 
 

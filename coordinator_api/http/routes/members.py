@@ -31,6 +31,7 @@ from coordinator_api.http.audit import note_effect
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import connection_of, hung_up
 from coordinator_api.http.dependencies import (
+    DIGITS,
     OFF_LOOP_BYTES,
     JsonBody,
     TheCoordinator,
@@ -70,7 +71,7 @@ MemberId = Annotated[
     ),
 ]
 InstanceId = Annotated[str | None, Query(alias="group_instance_id", min_length=1, max_length=MAX_TEXT_LENGTH)]
-WaitMs = Annotated[int, Query(ge=0, le=MAX_WAIT_MS, description="How long the request may be held.")]
+WaitMs = Annotated[int, Query(ge=0, le=MAX_WAIT_MS, description="How long the request may be held."), DIGITS]
 
 _SUBSCRIPTION = JsonBody(SubscriptionBody, may_be_large=True)
 _HEARTBEAT = JsonBody(HeartbeatBody, may_be_large=True)
@@ -155,6 +156,7 @@ async def fetch_assignment(
     min_generation: Annotated[
         int,
         Query(ge=-(2**31), le=JAVA_INT_MAX, description="The `generation_id` of the subscription's answer."),
+        DIGITS,
     ] = 0,
     wait_ms: WaitMs = 0,
     instance_id: InstanceId = None,

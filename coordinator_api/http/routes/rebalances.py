@@ -13,6 +13,7 @@ from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import explain
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import (
+    DIGITS,
     GroupId,
     TheCoordinator,
     accepted,
@@ -32,7 +33,7 @@ from coordinator_api.runtime.reported_rebalances import read_report
 
 router = named_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
-Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX)]
+Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX), DIGITS]
 MAX_PAGE = 1_000
 
 
@@ -52,8 +53,10 @@ _RECORDED = {
 async def list_rebalances(
     group_id: GroupId,
     coordinator: TheCoordinator,
-    before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX, description="Only generations below this one.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    before: Annotated[
+        int | None, Query(ge=0, le=JAVA_INT_MAX, description="Only generations below this one."), DIGITS
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE), DIGITS] = 100,
 ) -> Response:
     """The recorded rebalances, newest first. `next_before`: the `before` of the next page, null on the last page."""
     coordinator.group(group_id)

@@ -15,6 +15,7 @@ from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
 from coordinator_api.http.dependencies import (
+    DIGITS,
     TheCoordinator,
     computing,
     document_body,
@@ -38,15 +39,12 @@ async def assign_once(request: Request, coordinator: TheCoordinator) -> Response
 
 _DEFAULT = ForecastModel()
 _Rate = Annotated[float, Field(ge=LOWEST_RATE, le=HIGHEST_RATE, allow_inf_nan=False)]
-_Ms = Annotated[int, Field(ge=0, le=LONGEST_MS)]
+_Ms = Annotated[int, Field(ge=0, le=LONGEST_MS), DIGITS]
 
 
 class _ForecastQuery(BaseModel):
-    max_rounds: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_ROUNDS,
-        description="After so many it stops, the recorded one included; by default as late as allowed.",
+    max_rounds: Annotated[int | None, Field(ge=1, le=MAX_ROUNDS), DIGITS] = Field(
+        None, description="After so many it stops, the recorded one included; by default as late as allowed."
     )
     restore_records_per_s: _Rate = _DEFAULT.restore_records_per_s
     standby_records_per_s: _Rate = _DEFAULT.standby_records_per_s
@@ -61,7 +59,7 @@ class _ForecastQuery(BaseModel):
     session_timeout_ms: _Ms = _DEFAULT.session_timeout_ms
     state_cleanup_delay_ms: _Ms = _DEFAULT.state_cleanup_delay_ms
     jitter: float = Field(_DEFAULT.jitter, ge=0, le=1, allow_inf_nan=False)
-    seed: int = Field(_DEFAULT.seed, ge=-(2**63), lt=2**63)
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63), DIGITS] = _DEFAULT.seed
 
 
 @router.post("/simulate", response_model=SimulateAnswer, openapi_extra=_RECORDED_DOCUMENT)

@@ -142,6 +142,7 @@ def test_should_refuse_when_nothing_waits_and_when_no_reason_is_given(client: ht
 
     assert problem(client.post(f"{path}/approve")) == (409, "ILLEGAL_GENERATION")
     assert problem(client.post(f"{path}/discard", params={"reason": "no"})) == (409, "ILLEGAL_GENERATION")
+    assert problem(client.post("/v1/groups/nobodys/discard")) == (404, "GROUP_ID_NOT_FOUND")
     unexplained = client.post(f"{path}/discard")
     assert problem(unexplained) == (422, "INVALID_REQUEST")
     assert unexplained.json()["detail"] == (

@@ -450,7 +450,18 @@ def test_should_send_a_member_to_rejoin_that_fetches_a_rebalance_without_it(clie
     assert problem(old.fetch(min_generation=old.generation_id + 1)) == (409, "REBALANCE_IN_PROGRESS")
 
 
-@pytest.mark.parametrize("query", ["min_generation=x", "wait_ms=-1", "wait_ms=1e9", "min_generation=99999999999"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "min_generation=x",
+        "wait_ms=-1",
+        "wait_ms=1e9",
+        "wait_ms=5.0",
+        "wait_ms=%2B5",
+        "wait_ms=1_0",
+        "min_generation=99999999999",
+    ],
+)
 def test_should_refuse_query_parameters_that_cannot_be(client: httpx.Client, query: str) -> None:
     path = f"/v1/groups/{new_group(client)}/members/m/assignment?{query}"
 
