@@ -6,6 +6,7 @@ builds only the rows in view.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from assignor.types import LATEST_OFFSET
 from coordinator_api.views.words import count, duration, plural
+from coordinator_api.web.static_files import PackedFile
 
 MOST_PLAIN_COPIES = 400
 """A group with more copies is shown by its script alone."""
@@ -221,6 +223,12 @@ def grid_document(grid: GroupGrid) -> dict[str, object]:
         ],
         "acceptable_lag": grid.acceptable_lag,
     }
+
+
+def pack_grid(grid: GroupGrid) -> PackedFile:
+    """Takes time in proportion to its copies."""
+    content = json.dumps(grid_document(grid), separators=(",", ":")).encode("ascii")
+    return PackedFile.of(content, "application/json", level=1)
 
 
 _STANDINGS = {"stateless": "n", "away": "a", "unknown": "u", "caught up": "c", "behind": "b"}

@@ -2,7 +2,8 @@
 
 A description of a large group takes a part of a second, and each open page asks for it. A request that comes while one
 is made gets the same one. A commit makes a new one due at once; lags change without a commit, so a description is kept
-for a limited time. One that took long is kept longer, so that pages cost a quarter of the time at most.
+for a limited time. One that took long is kept longer, so that pages cost a quarter of the time at most. Lags of one or
+two documents before are kept with each: from them follows how fast copies are restored.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any
 
+from fastapi import Depends, Request
 from pydantic_core import to_json
 
 from assignor.cluster import TopicMetadata
@@ -20,18 +23,25 @@ from assignor.errors import InputError, KafkaError
 from assignor.group_tasks import make_tasks
 from assignor.protocol.versions import ReceivedVersions
 from coordinator_api.group.image import GroupImage
+from coordinator_api.http.connections import unless_hung_up
+from coordinator_api.http.dependencies import GroupId
 from coordinator_api.http.group_document import described_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import Definition
+from coordinator_api.web.grid import GroupGrid, SeenLags, group_grid, pack_grid
+from coordinator_api.web.static_files import PackedFile
 
 KEPT_S = 1.0
 SHARE_OF_TIME = 4
-_DROPPED_AFTER_S = 5.0
+_DROPPED_AFTER_S = 30.0
+_LAGS_OLDER_MS = 5_000
 
 
-class GroupDocument(NamedTuple):
+@dataclass(frozen=True)
+class GroupDocument:
     """`values`: the document; nobody changes it. `digest`: of all that pages show of it. `took_s`: how long it took.
-    `tasks`: how many the group has, whether or not anybody runs them; None when that is not known.
+    `tasks`: how many the group has, whether or not anybody runs them; None when that is not known. `lags`: of one or
+    two documents, for the grid of the next one.
     """
 
     values: Mapping[str, Any]
@@ -40,6 +50,18 @@ class GroupDocument(NamedTuple):
     made_s: float
     took_s: float
     tasks: int | None
+    grid: GroupGrid
+    lags: tuple[SeenLags, ...]
+
+    @cached_property
+    def packed(self) -> PackedFile:
+        """The grid for the page's script. Takes time in proportion to its copies, once for all pages."""
+        return pack_grid(self.grid)
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Of instances, by process id."""
+        return {row.process_id: row.name for row in self.grid.rows}
 
 
 class GroupDocuments:
@@ -81,7 +103,14 @@ class GroupDocuments:
             values = await asyncio.to_thread(group.model_dump, mode="json")
             digest = await asyncio.to_thread(digest_of, values)
             tasks = await asyncio.to_thread(task_total, await runtime.definition(image), image)
-            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks)
+            at_ms = round(loop.time() * 1_000)
+            seen = await asyncio.to_thread(SeenLags.of, values, at_ms)
+            kept = self._kept.get(group_id)
+            lags = (seen,) if kept is None else kept.lags
+            grid = await asyncio.to_thread(group_grid, values, lags[0], at_ms)
+            if at_ms - lags[-1].at_ms >= _LAGS_OLDER_MS:
+                lags = (lags[-1], seen)
+            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks, grid, lags)
 
     def _made(self, group_id: str, done: asyncio.Task[GroupDocument]) -> None:
         del self._under_way[group_id]
@@ -99,6 +128,15 @@ class GroupDocuments:
 
     def _is_old(self, kept: GroupDocument) -> bool:
         return asyncio.get_running_loop().time() - kept.made_s >= max(KEPT_S * 0.9, (SHARE_OF_TIME - 1) * kept.took_s)
+
+
+async def document_of(request: Request, group_id: GroupId) -> GroupDocument:
+    """As `GroupDocuments.now`, of the service that is called. Raises CallerGone, too."""
+    documents: GroupDocuments = request.app.state.group_documents
+    return await unless_hung_up(request, documents.now(group_id))
+
+
+TheDocument = Annotated[GroupDocument, Depends(document_of)]
 
 
 def digest_of(document: Mapping[str, Any]) -> str:

@@ -7,27 +7,24 @@ import asyncio
 from fastapi import Request
 from starlette.responses import Response
 
-from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
 from coordinator_api.views.levers import active_levers
 from coordinator_api.web.event_streams import group_stream
+from coordinator_api.web.grid import pack_grid
 from coordinator_api.web.grid_filter import GridFilter, filtered, sections, tag_keys
-from coordinator_api.web.group_documents import GroupDocuments
-from coordinator_api.web.group_grids import GroupGrids
+from coordinator_api.web.group_documents import GroupDocument, GroupDocuments, TheDocument
 from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.rendering import page
-from coordinator_api.web.static_files import SECURITY_HEADERS, file_response
+from coordinator_api.web.static_files import SECURITY_HEADERS, PackedFile, file_response
 
 router = named_router(include_in_schema=False)
 
 
 @router.get("/ui/groups/{group}")
-async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator, seen: TheDocument) -> Response:
     """One group as it is now."""
-    grids: GroupGrids = request.app.state.group_grids
-    seen = await unless_hung_up(request, grids.now(group_id))
     newest = next(iter(await coordinator.repository.list_rebalances(group_id, None, 1)), None)
-    document, asked = seen.document.values, GridFilter.of(request.query_params)
+    document, asked = seen.values, GridFilter.of(request.query_params)
     last = document["last_rebalance"]
     is_recorded = last is not None and newest is not None and newest["generation_id"] == last["generation_id"]
     grid = await asyncio.to_thread(filtered, seen.grid, asked)
@@ -35,7 +32,7 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
         request,
         "group",
         group=document,
-        summary=GroupSummary.of(document, seen.document.tasks),
+        summary=GroupSummary.of(document, seen.tasks),
         levers=active_levers(document["levers"], seen.names),
         names=seen.names,
         last_ms=newest["now_ms"] if is_recorded and newest is not None else None,
@@ -44,16 +41,19 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
         asked=asked,
         sections=sections(grid, asked),
         tag_keys=tag_keys(seen.grid),
-        digest=seen.document.digest,
+        digest=seen.digest,
     )
 
 
 @router.get("/ui/groups/{group}/grid.json")
-async def grid(request: Request, group_id: GroupId) -> Response:
+async def grid(request: Request, seen: TheDocument) -> Response:
     """The group's grid for the page's script: 304 while it is what the caller has."""
-    grids: GroupGrids = request.app.state.group_grids
-    packed = await unless_hung_up(request, grids.packed(group_id, GridFilter.of(request.query_params)))
+    packed = await asyncio.to_thread(_packed, seen, GridFilter.of(request.query_params))
     return file_response(request, packed, {**SECURITY_HEADERS, "Cache-Control": "no-cache, private"})
+
+
+def _packed(seen: GroupDocument, asked: GridFilter) -> PackedFile:
+    return seen.packed if asked == GridFilter() else pack_grid(filtered(seen.grid, asked))
 
 
 @router.get("/ui/groups/{group}/events")

@@ -17,7 +17,7 @@ from assignor.errors import InputError
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audit import note_effect, note_lever, note_reason
-from coordinator_api.http.connections import run_in_worker, unless_hung_up
+from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, computing, named_router
 from coordinator_api.http.page_computations import look_at_held
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
@@ -25,7 +25,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
 from coordinator_api.views.levers import DONE, active_levers
 from coordinator_api.views.words import plural
-from coordinator_api.web.group_grids import GroupGrids
+from coordinator_api.web.group_documents import document_of
 from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.lever_forms import EVENTS, INSTANCE, LABELS, MEMBER, LeverForm
 from coordinator_api.web.rendering import page, see_other
@@ -83,23 +83,22 @@ async def _shown(
     wrong_field: str | None = None,
     wrong: str | None = None,
 ) -> Response:
-    grids: GroupGrids = request.app.state.group_grids
     changes: HeldChanges = request.app.state.held_changes
-    seen = await unless_hung_up(request, grids.now(group_id))
-    document = seen.document.values
+    seen = await document_of(request, group_id)
+    document = seen.values
     return page(
         request,
         "levers",
         status=status,
         group=document,
-        summary=GroupSummary.of(document, seen.document.tasks),
+        summary=GroupSummary.of(document, seen.tasks),
         levers=(),  # they have cards of their own
         on={lever.name: lever for lever in active_levers(document["levers"])},
         names=seen.names,
         member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
         drainable=drainable(document, seen.names),
         changes=await changes.of(request, group_id, document["held_rebalance"], seen.names),
-        digest=seen.document.digest,
+        digest=seen.digest,
         done=done,
         typed=typed or {},
         wrong_field=wrong_field,

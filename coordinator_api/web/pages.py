@@ -23,7 +23,6 @@ from coordinator_api.web import (
     what_if_page,
 )
 from coordinator_api.web.group_documents import GroupDocuments
-from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.group_summaries import GroupSummaries
 from coordinator_api.web.problem_pages import problem_page
 from coordinator_api.web.rendering import page
@@ -61,7 +60,6 @@ def install(app: FastAPI, coordinator: Coordinator) -> None:
     static_files.static_files()  # packing them takes too long for a request
     app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
     app.state.group_documents = documents = GroupDocuments(coordinator)
-    app.state.group_grids = GroupGrids(documents)
     app.state.held_changes = lever_page.HeldChanges(coordinator)
     app.state.group_summaries = GroupSummaries(coordinator, documents)
 

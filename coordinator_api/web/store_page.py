@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
-from coordinator_api.web.group_documents import GroupDocuments
+from coordinator_api.web.group_documents import TheDocument
 from coordinator_api.web.rendering import page
 from coordinator_api.web.store_queries import StoreAnswer, StoreUnanswered, ask_by_key, endpoints_of
 
@@ -18,10 +18,8 @@ LONGEST_LAG = 10**12
 
 
 @router.get("/ui/groups/{group}/stores")
-async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
     """The form, and the answer when a key is asked for."""
-    documents: GroupDocuments = request.app.state.group_documents
-    document = await unless_hung_up(request, documents.now(group_id))
     topology = (await coordinator.group(group_id).definition(document.image)).snapshot.topology
     names = sorted({store.name for each in topology.subtopologies for store in each.stores})
     settings, query = coordinator.settings, request.query_params

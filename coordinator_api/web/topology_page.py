@@ -16,10 +16,9 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.types import LATEST_OFFSET
 from coordinator_api.group.image import GroupImage
-from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
 from coordinator_api.views.words import count, plural
-from coordinator_api.web.group_documents import GroupDocuments
+from coordinator_api.web.group_documents import TheDocument
 from coordinator_api.web.rendering import page
 
 if TYPE_CHECKING:
@@ -34,10 +33,8 @@ _NO_WORK: Mapping[str, Any] = {"members": (), "tasks": (), "held_rebalance": Non
 
 
 @router.get("/ui/groups/{group}/topology")
-async def topology(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+async def topology(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
     """As the group's definition has it, with the work of now."""
-    documents: GroupDocuments = request.app.state.group_documents
-    document = await unless_hung_up(request, documents.now(group_id))
     snapshot = (await coordinator.group(group_id).definition(document.image)).snapshot
     partitions = _partitions(snapshot, document.image)
     view = await asyncio.to_thread(topology_view, snapshot.topology, partitions, document.values)

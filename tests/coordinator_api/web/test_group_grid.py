@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from coordinator_api.web.grid import Chip, GroupGrid, SeenLags, grid_document, group_grid
+from coordinator_api.web.grid import Chip, GroupGrid, SeenLags, grid_document, group_grid, pack_grid
 from coordinator_api.web.grid_filter import GridFilter, filtered, sections
-from coordinator_api.web.group_grids import pack_grid
 
 FIRST, SECOND = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 
