@@ -44,6 +44,12 @@ BODIES_AT_ONE_TIME = 8
 """All bodies together may take as much memory as this many of the largest."""
 
 
+SMALL_BYTES = 65_536
+"""A body up to this size counts only while it arrives: processes have a heartbeat held all the time, and the memory for
+large bodies must be no bound for their number.
+"""
+
+
 class BodyLimit(NamedTuple):
     """`name`: the dotted name of the setting that has it, or what it is for."""
 
@@ -78,7 +84,7 @@ class RequestBodies:
             if not timeout.expired():
                 timeout.reschedule(now_s)
 
-    def hold(self, size: int) -> None:
+    def _hold(self, size: int) -> None:
         """Raises Problem when all bodies together take too much memory."""
         if self._held_bytes + size > self._most_held_bytes:
             raise Problem(
@@ -88,11 +94,13 @@ class RequestBodies:
             )
         self._held_bytes += size
 
-    def release(self, size: int) -> None:
-        self._held_bytes -= size
+    def release(self, body: bytes) -> None:
+        """Its request has been answered."""
+        if len(body) > SMALL_BYTES:
+            self._held_bytes -= len(body)
 
-    async def arrive(self, body: RequestBody, call: Call | None, scope: Scope, receive: Receive) -> bytes:
-        """The whole body. Raises Problem 408, 413, 429 and 503, and CallerGone."""
+    async def arrive(self, call: Call | None, scope: Scope, receive: Receive) -> bytes:
+        """The whole body; `release` it. Raises Problem 408, 413, 429 and 503, and CallerGone."""
         limit = self._limits[_limit_of(call, scope["method"], scope["path"])]
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if announced.isdigit() and int(announced[:20]) > limit.max_bytes:
@@ -101,7 +109,7 @@ class RequestBodies:
             async with asyncio.timeout(0 if self._stopping else self._timeout_s) as timeout:
                 self._arriving.add(timeout)
                 try:
-                    return await body.read(limit, receive)
+                    return await self._read(limit, receive)
                 finally:
                     self._arriving.discard(timeout)
         except TimeoutError:
@@ -110,36 +118,25 @@ class RequestBodies:
             detail = f"the body did not arrive within {self._timeout_s:g} s"
             raise Problem("REQUEST_TIMED_OUT", detail, headers={"Connection": "close"}) from None
 
-
-class RequestBody:
-    """The body of one request. Only one that arrives in several pieces counts as held memory, until `release`."""
-
-    def __init__(self, bodies: RequestBodies) -> None:
-        self._bodies = bodies
-        self._held_bytes = 0
-
-    async def read(self, limit: BodyLimit, receive: Receive) -> bytes:
-        """Raises Problem 413 and 429, and CallerGone."""
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise CallerGone("the caller hung up before the whole body had arrived")
-            piece: bytes = message.get("body", b"")
-            if len(body) + len(piece) > limit.max_bytes:
-                raise _too_large(limit)
-            more = message.get("more_body", False)
-            if not more and not body:
-                return bytes(piece)
-            self._bodies.hold(len(piece))
-            self._held_bytes += len(piece)
-            body += piece
-            if not more:
-                return bytes(body)
-
-    def release(self) -> None:
-        """The request has been answered."""
-        self._bodies.release(self._held_bytes)
+    async def _read(self, limit: BodyLimit, receive: Receive) -> bytes:
+        body, more = bytearray(), True
+        try:
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise CallerGone("the caller hung up before the whole body had arrived")
+                piece: bytes = message.get("body", b"")
+                if len(body) + len(piece) > limit.max_bytes:
+                    raise _too_large(limit)
+                self._hold(len(piece))
+                body += piece
+                more = message.get("more_body", False)
+        except BaseException:
+            self._held_bytes -= len(body)
+            raise
+        if len(body) <= SMALL_BYTES:
+            self._held_bytes -= len(body)
+        return bytes(body)
 
 
 def _limit_of(call: Call | None, method: str, path: str) -> str:
@@ -172,7 +169,7 @@ class RequestGuard:
         state = scope.setdefault("state", {})
         connections: OpenConnections = scope["app"].state.connections
         coordinator: Coordinator = scope["app"].state.coordinator
-        headers, body = Headers(scope=scope), RequestBody(self._bodies)
+        headers, body = Headers(scope=scope), b""
         hides_request = _hides_request(headers)
         if self._proxies.root_path or any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
             self._proxies.note(scope)
@@ -204,7 +201,7 @@ class RequestGuard:
             why_not = principal.refusal(asked)
             if why_not is not None:
                 raise forbidden(asked, why_not)
-            state[BODY] = await self._bodies.arrive(body, call, scope, receive)
+            body = state[BODY] = await self._bodies.arrive(call, scope, receive)
             if coordinator.lease.is_shared:
                 elsewhere = await not_here(scope, coordinator)
                 if elsewhere is not None:
@@ -226,7 +223,7 @@ class RequestGuard:
             # uvicorn discards the rest of a body; to close the connection would take the answer from the caller
             await answer_to(scope, problem)(scope, receive, send_and_note)
         finally:
-            body.release()
+            self._bodies.release(body)
             if connection is not None and connection.is_forwarded:
                 coordinator.connection_closed(connection.number)
             self._measure(call, scope, status, time.perf_counter() - started)
