@@ -24,7 +24,6 @@ from assignor.access.issuer_settings import KEYS_URL, IssuerSettings
 from assignor.access.principals import Principal, Right, is_loopback
 from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
 from assignor.access.tokens import TokenEntry, digest_of, new_token, parse_entries, parse_plain_token, plain_token
-from assignor.errors import InputError
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.store.errors import NameTaken, StoreError
@@ -268,7 +267,7 @@ class Access:
 
 
 def _signed_tokens(settings: Settings) -> SignedTokens | None:
-    """Raises SettingsError without the library for them, and without an issuer or an audience."""
+    """Raises InputError without the library for them, and without an issuer or an audience."""
     issuer = IssuerSettings(
         settings.sasl_oauthbearer_jwks_endpoint_url,
         settings.sasl_oauthbearer_expected_issuer,
@@ -278,10 +277,7 @@ def _signed_tokens(settings: Settings) -> SignedTokens | None:
         settings.sasl_oauthbearer_clock_skew_seconds,
         settings.sasl_oauthbearer_jwks_endpoint_refresh_ms,
     )
-    try:
-        return issuer.signed_tokens(lambda sentence: _tell(KEYS_URL, sentence))
-    except InputError as error:
-        raise SettingsError(str(error)) from None
+    return issuer.signed_tokens(lambda sentence: _tell(KEYS_URL, sentence))
 
 
 def _tell(setting: str, sentence: str) -> None:

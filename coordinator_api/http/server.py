@@ -28,8 +28,8 @@ from prometheus_client import disable_created_metrics
 from structlog.typing import EventDict, Processor
 
 from assignor.access.private_files import how_to_close
-from assignor.access.tls import ReloadedContext, ServerTls, server_context
-from assignor.errors import InputError, Unavailable
+from assignor.access.tls import ReloadedContext, server_context
+from assignor.errors import Unavailable
 from assignor.operating_system import raise_open_file_limit
 from assignor.printable import lines, one_line
 from coordinator_api.http.app import Pages, create_app, open_with_tokens
@@ -45,7 +45,7 @@ from coordinator_api.http.housekeeping import (
 )
 from coordinator_api.http.middleware import RequestBodies
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.settings import Settings, SettingsError
+from coordinator_api.settings import Settings
 from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file
 
@@ -61,7 +61,7 @@ class CannotListen(Unavailable):
 def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = None) -> None:
     """Serve until a signal. `say` gets one line with the address, as JSON when the log is. `pages`: for people.
 
-    Raises SettingsError, StoreError, CannotListen.
+    Raises InputError, StoreError, CannotListen.
     """
     access, tls = Access(settings), settings.tls
     check_audit_log(settings.audit_log_file)
@@ -78,7 +78,7 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
     _warn_of_others(settings)
-    uvloop.run(_serve(settings, access, _context_of(tls), say, pages))
+    uvloop.run(_serve(settings, access, None if tls is None else server_context(tls), say, pages))
 
 
 def _warn_of_others(settings: Settings) -> None:
@@ -86,14 +86,6 @@ def _warn_of_others(settings: Settings) -> None:
     open_to_others = None if file is None else how_to_close(file)
     if open_to_others is not None:
         structlog.get_logger("coordinator_api").warning("open_to_others", message=open_to_others)
-
-
-def _context_of(tls: ServerTls | None) -> ReloadedContext | None:
-    """Raises SettingsError."""
-    try:
-        return None if tls is None else server_context(tls)
-    except InputError as error:
-        raise SettingsError(str(error)) from None
 
 
 async def _serve(

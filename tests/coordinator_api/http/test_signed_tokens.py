@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 
 from assignor.access.principals import Principal, Right
 from assignor.access.signed_tokens import UNKNOWN_KEY_EVERY_S, Issuer, SignedTokens
+from assignor.errors import InputError
 from coordinator_api.http.auth import Access
-from coordinator_api.settings import SettingsError
 from coordinator_api.settings_sources import load
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.oidc_issuer import AUDIENCE, ISSUER, KEYS, KeyServer, claims, published, signed
@@ -218,5 +218,5 @@ def test_should_not_repeat_the_password_of_a_url() -> None:
     ],
 )
 def test_should_want_the_keys_the_issuer_and_the_audience(given: dict[str, str], said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(InputError, match=said):
         Access(load({f"sasl_oauthbearer_{name}": value for name, value in given.items()}))
