@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any
 
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
@@ -80,22 +80,15 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
     snapshot, address = definition.snapshot, definition.provider
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
-    service = _SeenByService(
+    return await asyncio.to_thread(
+        _group,
+        group,
+        snapshot,
         cluster=None if address is None else _cluster(address, runtime.cluster),
         advice=advice(group, snapshot, None if address is None else str(address), runtime.cluster.error),
         stored_bytes=runtime.stored_bytes,
-        notices=[_notice(each) for each in runtime.notices()],
+        notices=[NoticeAnswer(process_id=told.process, **asdict(told.notice)) for told in runtime.notices()],
     )
-    return await asyncio.to_thread(_group, group, snapshot, service)
-
-
-class _SeenByService(NamedTuple):
-    """What is not of the committed group."""
-
-    cluster: GroupsCluster | None
-    advice: str | None
-    stored_bytes: int
-    notices: list[NoticeAnswer]
 
 
 async def _seen(
@@ -113,10 +106,6 @@ async def _seen(
     return definition.seen(view)
 
 
-def _notice(received: ReceivedNotice) -> NoticeAnswer:
-    return NoticeAnswer(process_id=received.process, **asdict(received.notice))
-
-
 def _cluster(address: ProviderAddress, standing: ClusterStanding) -> GroupsCluster:
     return GroupsCluster(
         provider=address.provider,
@@ -127,8 +116,10 @@ def _cluster(address: ProviderAddress, standing: ClusterStanding) -> GroupsClust
     )
 
 
-def _group(group: GroupDescription, definition: RebalanceSnapshot, service: _SeenByService) -> GroupAnswer:
-    """`definition`: with the cluster as it looks now, without offsets where they are not known."""
+def _group(group: GroupDescription, definition: RebalanceSnapshot, **of_service: Any) -> GroupAnswer:
+    """`definition`: with the cluster as it looks now, without offsets where they are not known. `of_service`: what is
+    not of the committed group.
+    """
     members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks = _tasks(group, definition)
     return GroupAnswer(
@@ -168,13 +159,13 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot, service: _See
         configs=dotted_configs(definition.configs),
         members=members,
         tasks=tasks,
-        **service._asdict(),
+        **of_service,
     )
 
 
 def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskCopyAnswer]:
     changelogs = Changelogs(definition)
-    tasks: list[tuple[tuple[int, int], TaskCopyAnswer]] = []
+    tasks: list[tuple[TaskId, TaskCopyAnswer]] = []
     for member in group.members:
         sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
         # the last tasks of a member that is away are those from before it left
@@ -190,7 +181,7 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
                 lag=lag,
                 end_offset_sum=end_offset_sum,
             )
-            tasks.append((_by_number(copy.task_id), answered))
+            tasks.append((copy.task_id, answered))
     tasks.sort(key=lambda each: (each[0], each[1].role))
     return [answered for _, answered in tasks]
 
@@ -211,10 +202,6 @@ def _last_rebalance(last: LastRebalance | None) -> LastRebalanceAnswer | None:
 
 def _reported(member: DescribedMember) -> Mapping[TaskId, int]:
     return {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
-
-
-def _by_number(task: TaskId) -> tuple[int, int]:
-    return task.subtopology, task.partition
 
 
 def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
