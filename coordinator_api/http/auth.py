@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -23,7 +23,16 @@ from assignor.access.credentials import Credentials, wall_clock_ms
 from assignor.access.issuer_settings import KEYS_URL, IssuerSettings
 from assignor.access.principals import Principal, Right, is_loopback
 from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
-from assignor.access.tokens import TokenEntry, digest_of, new_token, parse_entries, parse_plain_token, plain_token
+from assignor.access.tokens import (
+    TokenEntry,
+    digest_of,
+    group_pattern,
+    new_token,
+    parse_entries,
+    parse_plain_token,
+    plain_token,
+)
+from coordinator_api.http.models.service import CreatedTokenAnswer, TokenLine
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.store.errors import NameTaken, StoreError
@@ -41,21 +50,6 @@ READ_EVERY_S = 1.0
 """How often tokens of other coordinators are read, unless that takes more than a twentieth of the time."""
 
 _SHARE_OF_TIME = 20
-
-
-class CreatedToken(NamedTuple):
-    """`token`: what is told once, and kept nowhere. `closes`: until now the service asked for no token."""
-
-    token: str
-    closes: bool
-
-
-class ListedToken(NamedTuple):
-    """`source`: "database", or the setting that has it. `stored`: None for one of a setting."""
-
-    source: str
-    entry: TokenEntry
-    stored: StoredToken | None
 
 
 class CreatedTokens:
@@ -92,14 +86,28 @@ class CreatedTokens:
                         self._take(stored)
             await asyncio.sleep(max(READ_EVERY_S, _SHARE_OF_TIME * (loop.time() - began_s)))
 
-    async def visible_to(self, caller: Principal) -> list[ListedToken]:
+    async def visible_to(self, caller: Principal) -> list[TokenLine]:
         """By name. Raises StoreError."""
         async with self._one_at_a_time:
             await self.load()
-        return sorted(self._visible(caller), key=lambda each: (each.entry.principal.name, each.source))
+        lines = [self._line(source, entry) for source, entry in self._visible(caller)]
+        return sorted(lines, key=lambda line: (line.name, line.source))
 
-    async def create(self, caller: Principal, principal: Principal, expires_ms: int | None) -> CreatedToken:
-        """Raises Problem, StoreError."""
+    def _line(self, source: str, entry: TokenEntry) -> TokenLine:
+        principal = entry.principal
+        stored = self._stored.get(principal.name) if source == FROM_DATABASE else None
+        return TokenLine(
+            name=principal.name,
+            right=principal.right.value,
+            groups=group_pattern(principal.group_prefix),
+            source=source,
+            expires_ms=entry.expires_ms,
+            created_ms=None if stored is None else stored.created_ms,
+            created_by=None if stored is None else stored.created_by,
+        )
+
+    async def create(self, caller: Principal, principal: Principal, expires_ms: int | None) -> CreatedTokenAnswer:
+        """What is told once: the token is kept nowhere. Raises Problem, StoreError."""
         self._check_is_own(caller, principal)
         async with self._one_at_a_time:
             await self.load()
@@ -123,17 +131,24 @@ class CreatedTokens:
                 raise _name_is_taken(principal.name) from None
             await self.load()
         _log("token_created", caller, entry)
-        return CreatedToken(token, closes)
+        return CreatedTokenAnswer(
+            name=principal.name,
+            right=principal.right.value,
+            groups=group_pattern(principal.group_prefix),
+            expires_ms=expires_ms,
+            token=token,
+            note="from now on every call of this service needs a token" if closes else None,
+        )
 
     async def revoke(self, caller: Principal, name: str) -> None:
         """Raises Problem, StoreError."""
         async with self._one_at_a_time:
             await self.load()
-            found = [each for each in self._visible(caller) if each.entry.principal.name == name]
+            found = [(source, entry) for source, entry in self._visible(caller) if entry.principal.name == name]
             if not found:
                 raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
             # a setting may have got a token of this name later
-            source, entry, _ = min(found, key=lambda each: each.source != FROM_DATABASE)
+            source, entry = min(found, key=lambda each: each[0] != FROM_DATABASE)
             if source != FROM_DATABASE:
                 raise Problem(
                     "UNACCEPTABLE_CREDENTIAL", f"the token {name} comes from the setting {source}: take it out there"
@@ -150,12 +165,9 @@ class CreatedTokens:
             await self.load()
         _log("token_revoked", caller, entry)
 
-    def _visible(self, caller: Principal) -> list[ListedToken]:
-        return [
-            ListedToken(source, entry, self._stored.get(entry.principal.name) if source == FROM_DATABASE else None)
-            for source, entry in self._credentials.all_entries()
-            if _is_within(caller, entry.principal)
-        ]
+    def _visible(self, caller: Principal) -> list[tuple[str, TokenEntry]]:
+        """Each with the setting that has it, or "database"."""
+        return [each for each in self._credentials.all_entries() if _is_within(caller, each[1].principal)]
 
     def _check_is_own(self, caller: Principal, principal: Principal) -> None:
         prefix = caller.group_prefix

@@ -8,17 +8,16 @@ from fastapi import Depends, Path, Request, Response
 
 from assignor.access.credentials import wall_clock_ms
 from assignor.access.principals import Principal, Right
-from assignor.access.tokens import check_name, end_ms, group_pattern, group_prefix
-from coordinator_api.http.auth import CreatedTokens, ListedToken
+from assignor.access.tokens import check_name, end_ms, group_prefix
+from coordinator_api.http.auth import CreatedTokens
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, named_router, problems
-from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenLine, TokenList
+from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenList
 from coordinator_api.http.problems import refusing_input
 
 router = named_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 
 _TOKEN = JsonBody(TokenBody)
-_CLOSED = "from now on every call of this service needs a token"
 
 
 # asynchronous, or FastAPI would hand each call of it to a thread
@@ -36,8 +35,7 @@ async def list_tokens(request: Request, tokens: TheTokens) -> Response:
 
     `source`: `database` for those that were created over HTTP, which may be revoked; else the setting that has it.
     """
-    found = await tokens.visible_to(principal_of(request))
-    return answer(TokenList(tokens=[_listed(each) for each in found]))
+    return answer(TokenList(tokens=await tokens.visible_to(principal_of(request))))
 
 
 @router.post(
@@ -56,18 +54,7 @@ async def create_token(request: Request, tokens: TheTokens, body: Annotated[Toke
             check_name(body.name, "body.name"), Right(body.right), group_prefix(body.groups, "body.groups")
         )
         expires_ms = None if body.expires is None else end_ms(body.expires, wall_clock_ms(), "body.expires")
-    created = await tokens.create(principal_of(request), principal, expires_ms)
-    created_answer = answer(
-        CreatedTokenAnswer(
-            name=principal.name,
-            right=principal.right.value,
-            groups=group_pattern(principal.group_prefix),
-            expires_ms=expires_ms,
-            token=created.token,
-            note=_CLOSED if created.closes else None,
-        ),
-        201,
-    )
+    created_answer = answer(await tokens.create(principal_of(request), principal, expires_ms), 201)
     created_answer.headers["Cache-Control"] = "no-store"
     return created_answer
 
@@ -83,16 +70,3 @@ async def revoke_token(
     The last token of an admin for all groups stays.
     """
     await tokens.revoke(principal_of(request), name)
-
-
-def _listed(token: ListedToken) -> TokenLine:
-    principal, stored = token.entry.principal, token.stored
-    return TokenLine(
-        name=principal.name,
-        right=principal.right.value,
-        groups=group_pattern(principal.group_prefix),
-        source=token.source,
-        expires_ms=token.entry.expires_ms,
-        created_ms=None if stored is None else stored.created_ms,
-        created_by=None if stored is None else stored.created_by,
-    )
