@@ -127,7 +127,6 @@ ENDPOINTS = (
     Endpoint("GET", "/ui/groups/{group}/levers", Right.READER),
     Endpoint("POST", "/ui/groups/{group}/levers", Right.OPERATOR),
     Endpoint("GET", "/ui/groups/{group}/tasks/{task}", Right.READER),
-    Endpoint("GET", "/ui/groups/{group}/tasks/{task}/events", Right.READER),
     Endpoint("GET", "/ui/groups/{group}/topology", Right.READER),
     # what a store has is the application's own data
     Endpoint("GET", "/ui/groups/{group}/stores", Right.OPERATOR),

@@ -14,7 +14,7 @@ from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, c
 from coordinator_api.http.page_computations import task_story
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
+from coordinator_api.web.event_streams import rebalances_digest
 from coordinator_api.web.rendering import page
 
 router = named_router(include_in_schema=False)
@@ -47,13 +47,6 @@ async def task(
         raise Problem("RESOURCE_NOT_FOUND", f"no recorded rebalance of the last {len(stored)} has a task {chosen}")
     older = stored[1][0] if has_more else None
     return page(request, "task", group_id=group_id, task=str(chosen), history=history, older=older, digest=digest)
-
-
-@router.get("/ui/groups/{group}/tasks/{task}/events")
-async def task_events(request: Request, group_id: GroupId, task: str, coordinator: TheCoordinator) -> Response:
-    """An event stream: `changed` when another rebalance has ended, or waits for approval."""
-    _parsed(task)
-    return rebalance_stream(request, coordinator, group_id)
 
 
 async def _stored(coordinator: Coordinator, group_id: str, before: int | None) -> tuple[list[tuple[int, bytes]], bool]:

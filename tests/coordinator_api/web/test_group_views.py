@@ -119,7 +119,7 @@ async def test_should_send_the_grid_once_and_say_then_that_it_is_the_same(servic
     assert part.headers["etag"] != first.headers["etag"]
 
 
-@pytest.mark.parametrize("view", ["", "/grid.json", "/tasks/0_0", "/tasks/0_0/events", "/topology"])
+@pytest.mark.parametrize("view", ["", "/grid.json", "/tasks/0_0", "/time/events", "/topology"])
 async def test_should_hide_a_group_from_a_token_of_another_tenant(service: Tenants, view: str) -> None:
     await running(service, "b-1")
 
