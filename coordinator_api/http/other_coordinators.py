@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import httpx
 import structlog
@@ -30,7 +29,7 @@ from starlette.types import Scope
 from assignor.access.tls import client_context
 from assignor.errors import InputError
 from assignor.legal_names import is_legal_name
-from coordinator_api.http.call_rights import CALL, Call, principal_of, with_session
+from coordinator_api.http.call_rights import CALL, Call, with_session
 from coordinator_api.http.group_document import group_line
 from coordinator_api.http.models.groups import GroupLine, GroupList, UnreadableGroupLine
 from coordinator_api.http.problems import MOVED, TRY_AGAIN_SOON, Problem, answer_to
@@ -49,16 +48,6 @@ UNKNOWN = "Unknown"
 """The state of a group whose owner does not answer."""
 
 
-class ListsElsewhere(NamedTuple):
-    """`lines`: of groups that others own, by id, also of those of which nothing is known. `unreadable`: with why."""
-
-    lines: Mapping[str, GroupLine]
-    unreadable: Mapping[str, str]
-
-
-NOTHING_ELSEWHERE = ListsElsewhere({}, {})
-
-
 class OtherCoordinators:
     """Asked by one service, on its event loop. Call `close` at the end."""
 
@@ -72,26 +61,16 @@ class OtherCoordinators:
         for client in self._clients.values():
             await client.aclose()
 
-    async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> ListsElsewhere:
-        """Those that the caller may see, as `path` of their owners answers, which has the fields of `kind`.
+    async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
+        """What `path` of their owners answers, which has the fields of `kind`; first of all the groups as unknown.
 
         Nothing when it is another coordinator that asks.
         """
         if request.headers.get(ASKED_BY) is not None:
-            return NOTHING_ELSEWHERE
+            return []
         others = self._coordinator.lease.elsewhere()
-        sees = principal_of(request).sees
         said = await self._all_said(others, path, with_session(request.headers).get("authorization"), kind)
-        lines = {line.group_id: line for each in said for line in each.groups if sees(line.group_id)}
-        unreadable = {line.group_id: line.reason for each in said for line in each.unreadable if sees(line.group_id)}
-        for other in others:
-            if sees(other.group_id) and other.group_id not in unreadable:
-                lines.setdefault(other.group_id, _unknown(other))
-        here = self._coordinator.is_open  # one may have come here meanwhile
-        return ListsElsewhere(
-            {group_id: line for group_id, line in lines.items() if not here(group_id)},
-            {group_id: why for group_id, why in unreadable.items() if not here(group_id)},
-        )
+        return [GroupList(groups=[_unknown(other) for other in others]), *said]
 
     async def _all_said(
         self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
@@ -140,27 +119,34 @@ class OtherCoordinators:
         return client
 
 
-async def groups_elsewhere(request: Request, path: str, kind: type[GroupList] = GroupList) -> ListsElsewhere:
+async def groups_elsewhere(request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
     """As `OtherCoordinators.groups`, of the service that is called; nothing where there is one coordinator."""
     coordinator: Coordinator = request.app.state.coordinator
     if not coordinator.lease.is_shared:
-        return NOTHING_ELSEWHERE
+        return []
     others: OtherCoordinators = request.app.state.other_coordinators
     return await others.groups(request, path, kind)
 
 
 def all_groups(
-    coordinator: Coordinator, sees: Callable[[str], bool], elsewhere: ListsElsewhere
+    coordinator: Coordinator, sees: Callable[[str], bool], elsewhere: Iterable[GroupList]
 ) -> tuple[list[GroupLine], list[UnreadableGroupLine]]:
     """The groups that `sees` says yes to: those that this coordinator owns, and `elsewhere`. Raises LeaseEnded."""
     coordinator.check_may_answer()
-    lines = dict(elsewhere.lines)
+    found: dict[str, GroupLine | UnreadableGroupLine] = {}
+    for each in elsewhere:
+        found |= {line.group_id: line for line in each.groups}
+        found |= {line.group_id: line for line in each.unreadable}
+    # one may have come here meanwhile
+    found = {group_id: line for group_id, line in found.items() if not coordinator.is_open(group_id)}
+    for group_id, why in coordinator.unreadable.items():
+        found[group_id] = UnreadableGroupLine(group_id=group_id, reason=why)
     for runtime in coordinator.declared():
         if sees(runtime.group_id):
-            lines[runtime.group_id] = group_line(runtime.group_id, runtime.image, runtime.notices())
-    reasons = {**elsewhere.unreadable, **{each: why for each, why in coordinator.unreadable.items() if sees(each)}}
-    unreadable = [UnreadableGroupLine(group_id=each, reason=why) for each, why in sorted(reasons.items())]
-    return [line for _, line in sorted(lines.items())], unreadable
+            found[runtime.group_id] = group_line(runtime.group_id, runtime.image, runtime.notices())
+    seen = [line for group_id, line in sorted(found.items()) if sees(group_id)]
+    unreadable = [line for line in seen if isinstance(line, UnreadableGroupLine)]
+    return [line for line in seen if isinstance(line, GroupLine)], unreadable
 
 
 def _in_a_line(error: Exception) -> str:

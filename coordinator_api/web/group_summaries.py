@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -22,10 +21,9 @@ from assignor.types import LATEST_OFFSET
 from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.http.models.groups import GroupLine, GroupList
-from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere, all_groups
+from coordinator_api.http.other_coordinators import all_groups
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.group_runtime import GroupRuntime
-from coordinator_api.runtime.held_requests import Watcher
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of
 from coordinator_api.web.group_documents import GroupDocuments
@@ -46,8 +44,8 @@ _REST_S = 40
 _TOGETHER_S = 0.05
 """Commits that follow each other closely are handled together."""
 
-_GOES_ON_S = 5.0
-"""A page is fetched again and again: after the last time the loop goes on for so long."""
+_GOES_ON_S = 10.0
+"""A page that is open asks again after a few seconds at most. The loop goes on for so long after the last time."""
 
 
 class GroupSummary(BaseModel):
@@ -119,12 +117,11 @@ class GroupSummaries:
         self._tasks = BackgroundTasks()
         self._summaries: dict[str, GroupSummary] = {}
         self._due_s: dict[str, float] = {}
-        self._open_pages = 0
         self._goes_on_until_s = 0.0
         self._loop: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
 
-    def listed(self, sees: Callable[[str], bool], elsewhere: ListsElsewhere = NOTHING_ELSEWHERE) -> SummarizedList:
+    def listed(self, sees: Callable[[str], bool], elsewhere: Iterable[GroupList] = ()) -> SummarizedList:
         """The groups that `sees` says yes to, as they are known now, and those that other coordinators have listed.
 
         Raises LeaseEnded.
@@ -148,25 +145,15 @@ class GroupSummaries:
             pass
 
     def digests(
-        self, sees: Callable[[str], bool], elsewhere: Callable[[], Awaitable[ListsElsewhere]] | None = None
+        self, sees: Callable[[str], bool], elsewhere: Callable[[], Awaitable[Iterable[GroupList]]]
     ) -> AsyncGenerator[str | None, None]:
         """For an event stream: of the list as the caller sees it. `elsewhere`: asks other coordinators for theirs."""
 
         async def digest() -> str:
-            others = NOTHING_ELSEWHERE if elsewhere is None else await elsewhere()
-            return await asyncio.to_thread(digest_of, self.listed(sees, others))
+            self._start()
+            return await asyncio.to_thread(digest_of, self.listed(sees, await elsewhere()))
 
-        return digests_of(self._while_open(), digest)
-
-    @contextmanager
-    def _while_open(self) -> Iterator[Watcher]:
-        self._open_pages += 1
-        self._start()
-        try:
-            with self._coordinator.watching.watch() as watcher:
-                yield watcher
-        finally:
-            self._open_pages -= 1
+        return digests_of(self._coordinator.watching.watch(), digest)
 
     def _start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -181,7 +168,7 @@ class GroupSummaries:
         loop = asyncio.get_running_loop()
         try:
             with self._coordinator.watching.watch() as watcher:
-                while not watcher.released and (self._open_pages or loop.time() < self._goes_on_until_s):
+                while not watcher.released and loop.time() < self._goes_on_until_s:
                     next_s = await self._describe_what_is_due()
                     async with self._news:
                         self._news.notify_all()

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router
-from coordinator_api.http.models.groups import UnreadableGroupLine
-from coordinator_api.http.other_coordinators import ListsElsewhere, groups_elsewhere
+from coordinator_api.http.models.groups import GroupList, UnreadableGroupLine
+from coordinator_api.http.other_coordinators import groups_elsewhere
 from coordinator_api.views.words import has_words
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedLine, SummarizedList, digest_of
@@ -74,7 +74,7 @@ async def group_list_events(request: Request, coordinator: TheCoordinator) -> Re
     return event_stream(request, lambda: summaries.digests(principal_of(request).sees, lambda: _elsewhere(request)))
 
 
-async def _elsewhere(request: Request) -> ListsElsewhere:
+async def _elsewhere(request: Request) -> list[GroupList]:
     return await groups_elsewhere(request, "/ui/groups.json", SummarizedList)
 
 

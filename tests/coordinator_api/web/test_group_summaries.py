@@ -11,8 +11,7 @@ import pytest
 from assignor.access.principals import Right
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.group_document import described_group
-from coordinator_api.http.models.groups import GroupAnswer, GroupLine
-from coordinator_api.http.other_coordinators import ListsElsewhere
+from coordinator_api.http.models.groups import GroupAnswer, GroupLine, GroupList
 from coordinator_api.web import group_documents, group_summaries
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedList, digest_of
@@ -27,6 +26,10 @@ async def with_groups(service: Tenants, *names: str) -> GroupSummaries:
     for name in names:
         assert (await olga.put(f"/v1/groups/{name}", json=definition())).status_code == 201
     return GroupSummaries(service.coordinator, GroupDocuments(service.coordinator))
+
+
+async def nothing_elsewhere() -> list[GroupList]:
+    return []
 
 
 def known(summaries: GroupSummaries) -> dict[str, bool]:
@@ -55,21 +58,21 @@ async def test_should_forget_what_it_knew_of_a_group_whose_new_owner_does_not_an
         unknown = GroupLine(**{name: getattr(line, name) for name in GroupLine.model_fields})
         service.coordinator.lose("a")
 
-        (listed,) = summaries.listed(lambda _: True, ListsElsewhere({"a": unknown}, {})).groups
+        (listed,) = summaries.listed(lambda _: True, [GroupList(groups=[unknown])]).groups
 
         assert (line.tasks, listed.tasks) == (4, None)
 
 
 async def test_should_end_when_no_page_is_open_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 60.0)
-    monkeypatch.setattr(group_summaries, "_GOES_ON_S", 0.0)
     async with tenants(tmp_path, PRINCIPALS) as service:
         summaries = await with_groups(service, "a")
-        stream = summaries.digests(lambda _: True)
+        stream = summaries.digests(lambda _: True, nothing_elsewhere)
         await anext(stream)
         going_on = summaries._loop
         assert going_on is not None
         await stream.aclose()
+        summaries._goes_on_until_s = 0.0
 
         await asyncio.wait_for(going_on, 60)
 
@@ -89,7 +92,7 @@ async def test_should_make_a_digest_of_many_groups_beside_the_loop(
     monkeypatch.setattr(group_summaries, "digest_of", slow)
     async with tenants(tmp_path, PRINCIPALS) as service:
         summaries = await with_groups(service, "a")
-        stream = summaries.digests(lambda _: True)
+        stream = summaries.digests(lambda _: True, nothing_elsewhere)
 
         assert await anext(stream) is not None
 
