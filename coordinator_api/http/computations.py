@@ -7,27 +7,18 @@ as much work as one rebalance of the largest group that the service takes: that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
 from assignor import pipeline
-from assignor.decisions import DecisionLog
-from assignor.errors import InputError, KafkaError
+from assignor.errors import InputError
 from assignor.explain import explain_rebalance, explanation_document
-from assignor.recording import (
-    RecordedPlacement,
-    RecordedRebalance,
-    parse_recorded_rebalance,
-    placement_output,
-    rebalance_output,
-)
-from assignor.rerun import LoadOwn, parse_recorded
+from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
+from assignor.rerun import LoadOwn, RerunRebalance, parse_recorded, run_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.snapshot import RebalanceSnapshot
-from assignor.task_assignors.base import PlacementProblem, TaskAssignor
-from assignor.task_assignors.placement_validation import validate_placement
-from assignor.task_assignors.registry import task_assignor_named
+from assignor.task_assignors.base import TaskAssignor
 from assignor.types import TaskId
 from coordinator_api.http.models.groups import AssignAnswer, RebalanceExplanation, SimulateAnswer
 from coordinator_api.recorded_documents import read_recorded
@@ -53,33 +44,16 @@ def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
 
     Raises InputError, DecodeError, AssignorNotListed.
     """
-    recorded = _read(document, bounds)
-    output = _placement(recorded, bounds) if isinstance(recorded, RecordedPlacement) else _rebalance(recorded, bounds)
-    return _json(AssignAnswer(id=recorded.id, output=output))
-
-
-def _rebalance(recorded: RecordedRebalance, bounds: DocumentBounds) -> dict[str, Any]:
-    snapshot = recorded.snapshot
-    result = pipeline.assign(snapshot, recorded.now_ms, allowed_here(bounds.assignor_classes).load(snapshot.assignor))
-    size = sum(parts.size for parts in result.assignments.parts.values())
+    ran = run_recorded(_read(document, bounds), own_assignors(bounds.assignor_classes))
+    assignments = ran.result.assignments.parts.values() if isinstance(ran, RerunRebalance) else ()
+    size = sum(parts.size for parts in assignments)
     if size > MAX_ANSWER_BYTES:
         raise InputError(
             f"the assignments have {size} bytes, more than the {MAX_ANSWER_BYTES} of an answer; "
             "run `assignor assign` on the document",
             "input.members",
         )
-    return rebalance_output(result)
-
-
-def _placement(recorded: RecordedPlacement, bounds: DocumentBounds) -> dict[str, Any]:
-    own_assignor = allowed_here(bounds.assignor_classes).load(recorded.assignor)
-    assignor = own_assignor or task_assignor_named(recorded.assignor)
-    try:
-        placement = assignor.assign(recorded.problem, DecisionLog())
-        validate_placement(recorded.problem, placement, recorded.assignor)
-    except KafkaError as error:
-        raise InputError(error.as_told(), "placement") from None
-    return placement_output(placement)
+    return _json(AssignAnswer(id=ran.id, output=ran.output()))
 
 
 class ForecastRequest(NamedTuple):
@@ -94,7 +68,7 @@ def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: Fo
     AssignorNotListed.
     """
     recorded = _read(document, bounds)
-    most = _most_rounds(_size(recorded, bounds), bounds)
+    most = most_rounds(_size(recorded, bounds), bounds)
     max_rounds = most if request.max_rounds is None else request.max_rounds
     if max_rounds > most:
         raise InputError(
@@ -118,12 +92,8 @@ def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
     return load
 
 
-def most_rounds(snapshot: RebalanceSnapshot, bounds: DocumentBounds) -> int:
-    """Of a forecast of this group."""
-    return _most_rounds(_size_of_group(snapshot), bounds)
-
-
-def _most_rounds(size: int, bounds: DocumentBounds) -> int:
+def most_rounds(size: int, bounds: DocumentBounds) -> int:
+    """Of a forecast of a group or a problem of this size."""
     return max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
 
 
@@ -142,8 +112,9 @@ def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedReb
 def _size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBounds) -> int:
     """Raises InputError for a problem larger than the service forecasts."""
     if isinstance(recorded, RecordedRebalance):
-        return _size_of_group(recorded.snapshot)
-    size = _size_of_problem(recorded.problem)
+        return group_size(recorded.snapshot)
+    clients = recorded.problem.clients.values()
+    size = len(recorded.problem.tasks) + sum(client.capacity + len(client.lags.reported) for client in clients)
     if size > bounds.max_partitions:
         raise InputError(
             f"a problem of {size} tasks, threads and lags is more than group.max.partitions, {bounds.max_partitions}",
@@ -152,13 +123,8 @@ def _size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBound
     return size
 
 
-def _size_of_group(snapshot: RebalanceSnapshot) -> int:
+def group_size(snapshot: RebalanceSnapshot) -> int:
     return partition_total(snapshot) + len(snapshot.members)
-
-
-def _size_of_problem(problem: PlacementProblem) -> int:
-    clients = problem.clients.values()
-    return len(problem.tasks) + sum(client.capacity + len(client.lags.reported) for client in clients)
 
 
 def explain(stored: bytes, task: TaskId | None, classes: tuple[str, ...]) -> bytes | None:

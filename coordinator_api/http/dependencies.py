@@ -219,6 +219,17 @@ def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
         yield
 
 
+async def compute(
+    request: Request,
+    coordinator: Coordinator,
+    function: Callable[[*Arguments], Value],
+    *arguments: *Arguments,
+) -> Value:
+    """`run_in_worker`, within `computing`. Raises what both raise."""
+    with computing(request, coordinator):
+        return await run_in_worker(request, coordinator, function, *arguments)
+
+
 def document_body(description: str) -> dict[str, Any]:
     """For `openapi_extra` of a call that takes a whole document. Its fields are checked by whoever reads it."""
     schema = {"type": "object", "description": description}

@@ -18,7 +18,7 @@ from assignor.explain import reason_in_full
 from assignor.names import InstanceNames, short_members
 from assignor.reading.task_owners import owner_moves, owners_in, tasks_of
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.rerun import LoadOwn, RerunRebalance, run, run_recorded
+from assignor.rerun import LoadOwn, RerunRebalance, run_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.story import (
     PastRebalance,
@@ -32,7 +32,7 @@ from assignor.story import (
 from assignor.story.words import copies_text, triggers_text
 from assignor.types import ProcessId, TaskId
 from assignor.what_if import changed, changes_from_document, difference, difference_document
-from coordinator_api.http.computations import most_rounds, own_assignors
+from coordinator_api.http.computations import group_size, most_rounds, own_assignors
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.definitions import DocumentBounds, check_size
@@ -62,20 +62,19 @@ def tell_history(
 
 
 def task_story(
-    stored: Sequence[bytes], has_more: bool, task: TaskId, classes: tuple[str, ...]
+    stored: Sequence[Stored], has_more: bool, task: TaskId, classes: tuple[str, ...]
 ) -> dict[str, object] | None:
     """One task over the last recorded rebalances, the newest first: where it was and is, and why, rule by rule. None
     when none of them has the task.
 
-    `stored`: as the repository has them, oldest first. `has_more`: the first of them is only what the next one is
+    `stored`: oldest first. `has_more`: the first of them is only what the next one is
     compared with. `classes`: those of `AllowedAssignors`.
     """
     load, unreadable = own_assignors(classes), 0
     past: list[PastRebalance] = []
     for each in stored:
-        document = _document(each)
         try:
-            past.append(PastRebalance(document["generation_id"], run(document, load)))
+            past.append(_past(each, load))
         except AssignorFault:  # its assignor is not here any more, say
             unreadable += 1
     before = past.pop(0) if has_more and len(past) > 1 else None
@@ -133,7 +132,7 @@ def what_if(
     load = own_assignors(bounds.assignor_classes)
     before = _ran(recorded, load)
     compared = difference(before, run_recorded(after, load))
-    most = most_rounds(after.snapshot, bounds)
+    most = most_rounds(group_size(after.snapshot), bounds)
     ahead = forecast(after, model, max_rounds=most, load_own=load, as_recorded=recorded)
     processes = group_story([PastRebalance(recorded.generation_id, before)]).instances
     names = InstanceNames(processes)
@@ -153,7 +152,7 @@ def look_at_held(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
     load = own_assignors(bounds.assignor_classes)
     return {
         "difference": _or_none(_difference, recorded, load),
-        "forecast": _or_none(_forecast, recorded, load, most_rounds(recorded.snapshot, bounds)),
+        "forecast": _or_none(_forecast, recorded, load, most_rounds(group_size(recorded.snapshot), bounds)),
     }
 
 

@@ -17,8 +17,7 @@ from assignor.errors import InputError
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audit import note_effect, note_lever, note_reason
-from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, computing, named_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, compute, named_router
 from coordinator_api.http.page_computations import look_at_held
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
@@ -139,8 +138,7 @@ class HeldChanges:
         if stored is None:
             return None
         try:
-            with computing(request, coordinator):
-                return await run_in_worker(request, coordinator, look_at_held, stored, coordinator.document_bounds)
+            return await compute(request, coordinator, look_at_held, stored, coordinator.document_bounds)
         except (InputError, TooManyRequests):
             return None
 

@@ -6,7 +6,7 @@ A table with the same values stands below each picture.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -17,8 +17,7 @@ from assignor.errors import AssignorFault
 from assignor.story.triggers import TriggerKind
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, named_router
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
@@ -94,19 +93,24 @@ async def _history(
     """What happened in the rebalances of the page, or why that is not known."""
     if not generations:
         return None, None
+    stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
+    kept = [(generation, packed) for generation, packed in stored if packed is not None]
+    before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
+    classes = coordinator.allowed_assignors.class_paths
+    telling = compute(request, coordinator, tell_history, group_id, tuple(reversed(kept)), before, classes)
+    return await _made(telling, "see what moved", "What moved is not known")
+
+
+async def _made(
+    computation: Awaitable[dict[str, Any]], what_for: str, not_made: str
+) -> tuple[dict[str, Any] | None, str | None]:
+    """What is computed, or in a sentence why not."""
     try:
-        with computing(request, coordinator):
-            stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
-            kept = [(generation, packed) for generation, packed in stored if packed is not None]
-            before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
-            classes = coordinator.allowed_assignors.class_paths
-            oldest_first = tuple(reversed(kept))
-            told = await run_in_worker(request, coordinator, tell_history, group_id, oldest_first, before, classes)
+        return await computation, None
     except TooManyRequests:
-        return None, "The service is busy. Load the page again in a few seconds to see what moved."
+        return None, f"The service is busy. Load the page again in a few seconds to {what_for}."
     except AssignorFault as error:
-        return None, f"What moved is not known: {error}"
-    return told, None
+        return None, f"{not_made}: {error}"
 
 
 async def _compared(
@@ -118,19 +122,14 @@ async def _compared(
         return None, None
     if before is None or after is None or before == after:
         return None, "Choose two different rebalances: one in the column Before and one in the column After."
-    try:
-        first, second = [await coordinator.recordings.stored(group_id, each) for each in (before, after)]
-        if first is None or second is None:
-            missing = before if first is None else after
-            return None, f"No rebalance of generation {missing} is recorded: the oldest are dropped."
-        with computing(request, coordinator):
-            classes = coordinator.allowed_assignors.class_paths
-            made = await run_in_worker(request, coordinator, compare_two, (before, first), (after, second), classes)
-    except TooManyRequests:
-        return None, "The service is busy. Load the page again in a few seconds to compare them."
-    except AssignorFault as error:
-        return None, f"They cannot be compared: {error}"
-    return {**comparison(made), "pair": pair}, None
+    first, second = [await coordinator.recordings.stored(group_id, each) for each in (before, after)]
+    if first is None or second is None:
+        missing = before if first is None else after
+        return None, f"No rebalance of generation {missing} is recorded: the oldest are dropped."
+    classes = coordinator.allowed_assignors.class_paths
+    comparing = compute(request, coordinator, compare_two, (before, first), (after, second), classes)
+    made, wrong = await _made(comparing, "compare them", "They cannot be compared")
+    return None if made is None else {**comparison(made), "pair": pair}, wrong
 
 
 def _number(request: Request, name: str) -> int | None:

@@ -17,7 +17,6 @@ from coordinator_api.group.holding import describe_held
 from coordinator_api.group.levers import LeverName
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.audit import note_lever, reason_of
-from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import (
     DIGITS,
     DrainedInstance,
@@ -29,7 +28,7 @@ from coordinator_api.http.dependencies import (
     accepted,
     answer,
     caller,
-    computing,
+    compute,
     named_router,
     one_drained,
     problems,
@@ -165,8 +164,8 @@ async def show_hold(request: Request, group: TheGroup, coordinator: TheCoordinat
     stored = await coordinator.recordings.stored(group.group_id, image.generation_id)
     looked: dict[str, Any] = {"difference": None, "forecast": None}
     if stored is not None:
-        with refusing_input(), computing(request, coordinator):
-            looked = await run_in_worker(request, coordinator, look_at_held, stored, coordinator.document_bounds)
+        with refusing_input():
+            looked = await compute(request, coordinator, look_at_held, stored, coordinator.document_bounds)
     return answer(HoldAnswer.model_validate({"hold": hold, "held": {**dict(held), **looked}}))
 
 
