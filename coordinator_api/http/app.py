@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute
 from coordinator_api.http import openapi, problems
 from coordinator_api.http.audit import AuditLog
 from coordinator_api.http.auth import Access
-from coordinator_api.http.call_rights import Gate
 from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.middleware import RequestBodies, RequestGuard
 from coordinator_api.http.other_coordinators import OtherCoordinators, on_not_owner
@@ -116,7 +115,7 @@ def create_app(
     app.state.request_bodies = bodies = RequestBodies(settings)
     app.add_middleware(
         RequestGuard,
-        gate=Gate(access.credentials),
+        credentials=access.credentials,
         bodies=bodies,
         proxies=Proxies(settings.root_path, settings.forwarded_allow_ips),
         audit=audit,

@@ -65,16 +65,14 @@ def begin(log: AuditLog, scope: Scope, call: Call) -> AuditedCall:
     return audited
 
 
-def _audited(request: Request) -> AuditedCall | None:
-    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+def _audited(request: Request) -> AuditedCall:
+    audited: AuditedCall = request.scope["state"][_AUDITED_CALL]
     return audited
 
 
 def note_effect(request: Request, **effect: object) -> None:
     """What came of the call, where its answer does not say so."""
-    audited = _audited(request)
-    if audited is not None:
-        audited.effect.update(effect)
+    _audited(request).effect.update(effect)
 
 
 def note_lever(request: Request, event: Event) -> None:
@@ -91,23 +89,17 @@ def note_lever(request: Request, event: Event) -> None:
 
 def note_caller(request: Request, principal: Principal | None) -> None:
     """Who made a call that anybody may make, once it is known; None when it is found to be nobody."""
-    audited = _audited(request)
-    if audited is not None:
-        audited.found_out(principal)
+    _audited(request).found_out(principal)
 
 
 def reason_of(request: Request) -> str | None:
     """Why an audited call is made, as its address says it."""
-    audited = _audited(request)
-    return None if audited is None else audited.reason
+    return _audited(request).reason
 
 
 def note_reason(request: Request, reason: str) -> str | None:
     """Why the call is made, where its form says so and not its address. Raises Problem for a reason that is none."""
-    checked = _checked_reason(reason, "reason")
-    audited = _audited(request)
-    if audited is not None:
-        audited.reason = checked
+    _audited(request).reason = checked = _checked_reason(reason, "reason")
     return checked
 
 

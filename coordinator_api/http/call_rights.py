@@ -159,26 +159,25 @@ def is_page(path: str) -> bool:
     return path == PAGE or path.startswith(PAGE + "/")
 
 
-class Gate:
-    """Finds out who calls, and refuses callers without the right to. Its methods raise Problem 401 or 403."""
+def caller_of(path: str, headers: Mapping[str, str], credentials: Credentials) -> Principal:
+    """The caller, whatever it may. `headers` have lower-case names. Raises Problem 401 or 403 for nobody known."""
+    if path in OPEN_PATHS:
+        return ANYBODY
+    if is_page(path):
+        if _is_open_page(path) and not credentials.is_empty:
+            return VISITOR
+        headers = with_session(headers)
+    found = caller(None if credentials.is_empty else credentials.find, headers)
+    if isinstance(found, AccessRefusal):
+        if found.challenge is None:
+            raise Problem("CLUSTER_AUTHORIZATION_FAILED", found.detail)
+        raise Problem("SASL_AUTHENTICATION_FAILED", found.detail, headers={"WWW-Authenticate": found.challenge})
+    return found
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
 
-    def caller(self, path: str, headers: Mapping[str, str]) -> Principal:
-        """The caller, whatever it may. `headers` have lower-case names."""
-        if path in OPEN_PATHS:
-            return ANYBODY
-        if is_page(path):
-            if _is_open_page(path) and not self._credentials.is_empty:
-                return VISITOR
-            headers = with_session(headers)
-        found = caller(None if self._credentials.is_empty else self._credentials.find, headers)
-        if isinstance(found, AccessRefusal):
-            if found.challenge is None:
-                raise Problem("CLUSTER_AUTHORIZATION_FAILED", found.detail)
-            raise Problem("SASL_AUTHENTICATION_FAILED", found.detail, headers={"WWW-Authenticate": found.challenge})
-        return found
+def forbidden(asked: Need, why: str) -> Problem:
+    code = "CLUSTER_AUTHORIZATION_FAILED" if asked.group_id is None else "GROUP_AUTHORIZATION_FAILED"
+    return Problem(code, why)
 
 
 def _is_open_page(path: str) -> bool:
@@ -194,11 +193,6 @@ def need(call: Call | None, path: str) -> Need:
     # no such address, or it has no such method; but whose group is named shall not be found out that way either
     in_group = segments[:3] in (["", "v1", "groups"], ["", "ui", "groups"]) and len(segments) > 3
     return Need(Right.READER, segments[3] if in_group else None)
-
-
-def forbidden(asked: Need, why: str) -> Problem:
-    code = "CLUSTER_AUTHORIZATION_FAILED" if asked.group_id is None else "GROUP_AUTHORIZATION_FAILED"
-    return Problem(code, why)
 
 
 def principal_of(request: Request) -> Principal:

@@ -20,8 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from assignor.access.credentials import Credentials
 from coordinator_api.http.audit import AuditLog, begin
-from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, Gate, call_of, forbidden, is_page, need
+from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, call_of, caller_of, forbidden, is_page, need
 from coordinator_api.http.connections import CallerGone, OpenConnections
 from coordinator_api.http.dependencies import BODY
 from coordinator_api.http.other_coordinators import not_here
@@ -154,9 +155,11 @@ def _too_large(limit: BodyLimit) -> Problem:
 class RequestGuard:
     """`bodies`: those of the service. `proxies`: notes the address at which a browser sees the service."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, bodies: RequestBodies, proxies: Proxies, audit: AuditLog) -> None:
+    def __init__(
+        self, app: ASGIApp, credentials: Credentials, bodies: RequestBodies, proxies: Proxies, audit: AuditLog
+    ) -> None:
         self._app = app
-        self._gate = gate
+        self._credentials = credentials
         self._bodies = bodies
         self._proxies = proxies
         self._audit = audit
@@ -191,7 +194,7 @@ class RequestGuard:
             if hides_request:
                 raise _upgrade_refused()
             asked = need(call, scope["path"])
-            principal = state[PRINCIPAL] = self._gate.caller(scope["path"], headers)
+            principal = state[PRINCIPAL] = caller_of(scope["path"], headers, self._credentials)
             if audited is not None:
                 audited.made_by(principal)
             # Starlette overlooks a line break behind an address

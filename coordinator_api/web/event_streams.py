@@ -17,9 +17,10 @@ from contextlib import AbstractContextManager, aclosing
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
+from assignor.access.credentials import Credentials
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.group.image import GroupImage
-from coordinator_api.http.call_rights import CALL, Gate, need
+from coordinator_api.http.call_rights import CALL, caller_of, need
 from coordinator_api.http.connections import connection_of
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.admission import Admission
@@ -87,7 +88,7 @@ async def _events(digests: Digests, admission: Admission, goes_on: Callable[[], 
 def event_stream(request: Request, digests: Digests) -> Response:
     """The stream for this caller. Raises TooManyRequests when there are enough."""
     admission: Admission = request.app.state.page_streams
-    gate = Gate(request.app.state.access.credentials)
+    credentials: Credentials = request.app.state.access.credentials
     path, headers, connection = request.url.path, request.headers, connection_of(request)
     asked = need(request.scope["state"][CALL], path)
 
@@ -96,7 +97,7 @@ def event_stream(request: Request, digests: Digests) -> Response:
         if connection is not None and connection.gone is not None and connection.gone.is_set():
             return False
         try:
-            return gate.caller(path, headers).refusal(asked) is None
+            return caller_of(path, headers, credentials).refusal(asked) is None
         except Problem:
             return False
 

@@ -13,9 +13,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.responses import Response
 
+from assignor.access.principals import Principal
 from coordinator_api.http.audit import note_caller
 from coordinator_api.http.auth import Access
-from coordinator_api.http.call_rights import Gate, cookie_value, token_of_cookie
+from coordinator_api.http.call_rights import caller_of, cookie_value, token_of_cookie
 from coordinator_api.http.dependencies import named_router
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.admission import Admission
@@ -40,11 +41,12 @@ _tries = Admission(TRIES_AT_ONE_TIME, "logins at one time")
 async def show_login(request: Request, next: str | None = None) -> Response:
     """The form. Who is known already, or need not be, goes on."""
     access: Access = request.app.state.access
-    is_known = token_of_cookie(request.headers) is not None and _caller(access, request, None) is None
+    has_session = token_of_cookie(request.headers) is not None
+    is_known = has_session and _caller(access, request, {"cookie": request.headers["cookie"]}) is not None
     if access.credentials.is_empty or is_known:
         return see_other(request, safe_next(next))
     response = page(request, "login", next=safe_next(next), wrong=None)
-    if token_of_cookie(request.headers) is not None:
+    if has_session:
         end_session(request, response)
     return response
 
@@ -59,10 +61,16 @@ async def log_in(request: Request, form: Form) -> Response:
     ends_s = asyncio.get_running_loop().time() + TRY_S
     with _tries.one():
         token = form.get("token", "").strip().encode("utf-8")
-        refused = _caller(access, request, token)
+        principal = _caller(access, request, {"authorization": f"Bearer {token.decode('latin-1')}"} if token else {})
         await asyncio.sleep(ends_s - asyncio.get_running_loop().time())
-    if refused is not None:
-        return page(request, "login", status=401, next=going_on, wrong=refused)
+    note_caller(request, principal)
+    wrong = None
+    if principal is None:
+        wrong = "This token is not known here, or has expired." if token else "Enter a token."
+    elif len(cookie_value(token)) > LONGEST_COOKIE:
+        wrong = "This token is too long for a browser to keep: use one that `assignor tokens create` makes."
+    if wrong is not None:
+        return page(request, "login", status=401, next=going_on, wrong=wrong)
     response = see_other(request, going_on)
     begin_session(request, response, token)
     return response
@@ -76,19 +84,9 @@ async def log_out(request: Request, form: Form) -> Response:
     return response
 
 
-def _caller(access: Access, request: Request, token: bytes | None) -> str | None:
-    """Why the token, by default that of the cookie, is not taken; None when it is. Notes whose it is."""
-    gate, headers = Gate(access.credentials), {"host": request.headers.get("host", "")}
-    if token is None:
-        headers["cookie"] = request.headers.get("cookie", "")
-    elif token:
-        headers["authorization"] = f"Bearer {token.decode('latin-1')}"
+def _caller(access: Access, request: Request, shown: Mapping[str, str]) -> Principal | None:
+    """Who shows these headers; None for nobody who is known."""
     try:
-        principal = gate.caller(HOME, headers)
+        return caller_of(HOME, {"host": request.headers.get("host", ""), **shown}, access.credentials)
     except Problem:
-        note_caller(request, None)
-        return "This token is not known here, or has expired." if token else "Enter a token."
-    if token is not None and len(cookie_value(token)) > LONGEST_COOKIE:
-        return "This token is too long for a browser to keep: use one that `assignor tokens create` makes."
-    note_caller(request, principal)
-    return None
+        return None

@@ -12,6 +12,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
@@ -107,27 +108,20 @@ def safe_next(address: str | None) -> str:
 
 
 def begin_session(request: Request, response: Response, token: bytes) -> None:
-    origin = request.headers.get("origin", "")
-    response.set_cookie(
-        SESSION_COOKIE,
-        cookie_value(token),
-        path=_cookie_path(request),
-        httponly=True,
-        samesite="strict",
-        # behind a proxy that speaks TLS for this service, the browser's own address tells
-        secure=request.url.scheme == "https" or origin.startswith("https://"),
-    )
+    # behind a proxy that speaks TLS for this service, the browser's own address tells
+    is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+    _set_cookie(request, response, cookie_value(token), secure=is_secure)
 
 
 def end_session(request: Request, response: Response) -> None:
     """In the answer of an address right below /ui, as it was begun."""
-    # Starlette's own default is another path
-    response.set_cookie(
-        SESSION_COOKIE, "", max_age=0, expires=0, path=_cookie_path(request), httponly=True, samesite="strict"
-    )
+    _set_cookie(request, response, "", max_age=0, expires=0)
 
 
-def _cookie_path(request: Request) -> str | None:
-    """None is for the browser the directory of the address that it asks: /ui, below whatever prefix it sees."""
+def _set_cookie(request: Request, response: Response, value: str, **further: Any) -> None:
+    """Without a path the cookie is for the directory of the address that is asked: /ui, below whatever prefix the
+    browser sees.
+    """
     prefix = public_address(request.scope).prefix
-    return f"{prefix}{PAGE}" if prefix else None
+    path = f"{prefix}{PAGE}" if prefix else None
+    response.set_cookie(SESSION_COOKIE, value, path=path, httponly=True, samesite="strict", **further)

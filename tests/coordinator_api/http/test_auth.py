@@ -12,7 +12,7 @@ from assignor.access.principals import Right
 from assignor.access.tokens import digest_of
 from assignor.errors import InputError
 from coordinator_api.http.auth import Access
-from coordinator_api.http.call_rights import Gate
+from coordinator_api.http.call_rights import caller_of
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.settings_sources import load
@@ -129,10 +129,10 @@ def test_should_not_say_which_token_a_file_has(tmp_path: Path) -> None:
 
 
 def test_should_neither_take_nor_compare_tokens_that_are_not_ascii() -> None:
-    gate = Gate(Access(Settings(auth_token="secret")).credentials)
+    credentials = Access(Settings(auth_token="secret")).credentials
 
     for sent in ("s\xe9cret", "sécret".encode().decode("latin-1")):
         with pytest.raises(Problem):
-            gate.caller("/v1/groups", {"authorization": f"Bearer {sent}"})
+            caller_of("/v1/groups", {"authorization": f"Bearer {sent}"}, credentials)
     with pytest.raises(InputError, match=r"auth\.token: a token is one line of printable ASCII"):
         Access(Settings(auth_token="sécret"))
