@@ -12,7 +12,7 @@ from starlette.types import Scope
 from coordinator_api.http.call_rights import LOGIN, PAGE, is_page, token_of_cookie
 from coordinator_api.http.problems import TITLES, Problem
 from coordinator_api.http.proxies import public_address, raw_path, reference
-from coordinator_api.web.rendering import PAGE_HEADERS, rendered
+from coordinator_api.web.rendering import PAGE_HEADERS, page
 from coordinator_api.web.sessions import HOME
 
 _WHAT_TO_DO = {
@@ -63,10 +63,9 @@ def _elsewhere(request: Request, address: str) -> Response | None:
 
 
 def _page(request: Request, problem: Problem) -> Response:
-    template = "problem_part.html" if "hx-request" in request.headers else "problem.html"
     what_to_do = _WHAT_TO_DO.get(problem.code, "Go back, change what is named, and try again.")
-    html = rendered(request, template, problem=problem, title=TITLES[problem.code][1], what_to_do=what_to_do)
-    return Response(html, problem.status, headers=PAGE_HEADERS, media_type="text/html")
+    title = TITLES[problem.code][1]
+    return page(request, "problem", status=problem.status, problem=problem, title=title, what_to_do=what_to_do)
 
 
 def _login(request: Request) -> Response:

@@ -84,30 +84,19 @@ def page(request: Request, name: str, /, *, status: int = 200, **values: object)
     `now_ms`, `address` (path and query), `root` (what links begin with: the way to where the service begins), and
     `static(NAME)`, the address of a file.
     """
-    template = f"{name}_live.html" if wants_live_part(request) else f"{name}.html"
-    return Response(rendered(request, template, **values), status, headers=PAGE_HEADERS, media_type="text/html")
-
-
-def rendered(request: Request, template: str, /, **values: object) -> str:
-    """One template as text, such as a part of a page."""
-    principal = principal_of(request)
-    query = request.url.query
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            {
-                "caller": None if principal is ANYBODY else principal.name,
-                "may_steer": may_steer(request),
-                "form_token": form_token(request),
-                "now_ms": time.time_ns() // 1_000_000,
-                "root": way_to_root(request.scope),
-                "static": lambda name: reference(request.scope, address_of(name)),
-                "address": f"{request.url.path}?{query}" if query else request.url.path,
-                **values,
-            }
-        )
+    template = _environment().get_template(f"{name}_live.html" if wants_live_part(request) else f"{name}.html")
+    principal, query = principal_of(request), request.url.query
+    html = template.render(
+        caller=None if principal is ANYBODY else principal.name,
+        may_steer=may_steer(request),
+        form_token=form_token(request),
+        now_ms=time.time_ns() // 1_000_000,
+        root=way_to_root(request.scope),
+        static=lambda file: reference(request.scope, address_of(file)),
+        address=f"{request.url.path}?{query}" if query else request.url.path,
+        **values,
     )
+    return Response(html, status, headers=PAGE_HEADERS, media_type="text/html")
 
 
 def see_other(request: Request, address: str) -> Response:
