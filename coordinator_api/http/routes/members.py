@@ -78,20 +78,21 @@ _HEARTBEAT = JsonBody(HeartbeatBody, may_be_large=True)
 _PROCESS_HEARTBEAT = JsonBody(ProcessHeartbeatBody, may_be_large=True)
 _LEAVE = JsonBody(LeaveBody, required=False)
 
+_ABOUT_THE_GROUP = {
+    name: link(name, {"group": "$request.path.group"}) for name in ("list_rebalances", "describe_group")
+}
 _OF_THE_MEMBER = {"group": "$request.path.group", "member": "$response.body#/member_id"}
 _THEN = {
     "fetch_assignment": link("fetch_assignment", {**_OF_THE_MEMBER, "min_generation": "$response.body#/generation_id"}),
     "heartbeat": link("heartbeat", _OF_THE_MEMBER, {"generation_id": 0}),
     "leave": link("leave", _OF_THE_MEMBER),
-    "list_rebalances": link("list_rebalances", {"group": "$request.path.group"}),
-    "describe_group": link("describe_group", {"group": "$request.path.group"}),
+    **_ABOUT_THE_GROUP,
 }
 _STILL_THE_MEMBER = {"group": "$request.path.group", "member": "$request.path.member"}
 _HAS_FETCHED = {
     "heartbeat": link("heartbeat", _STILL_THE_MEMBER, {"generation_id": "$response.body#/generation_id"}),
     "leave": link("leave", _STILL_THE_MEMBER),
-    "list_rebalances": link("list_rebalances", {"group": "$request.path.group"}),
-    "describe_group": link("describe_group", {"group": "$request.path.group"}),
+    **_ABOUT_THE_GROUP,
 }
 
 
