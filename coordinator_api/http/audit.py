@@ -109,8 +109,6 @@ class AuditedCall:
     def __init__(self, log: AuditLog, scope: Scope, call: Call) -> None:
         self._log = log
         self._call = call
-        self._query: bytes = scope.get("query_string", b"")
-        self._client = scope["client"][0] if scope.get("client") else None
         self._principal: Principal | None = None
         self.reason: str | None = None
         self.effect: dict[str, object] = {}
@@ -122,7 +120,7 @@ class AuditedCall:
     def made_by(self, principal: Principal) -> None:
         """Raises Problem for a reason that is none."""
         self._principal = principal
-        self.reason = _reason(self._query)
+        self.reason = _reason(self._scope.get("query_string", b""))
 
     def found_out(self, principal: Principal | None) -> None:
         """The token of a login is not known before its form is read."""
@@ -160,7 +158,7 @@ class AuditedCall:
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
                 "principal": self._stranger if self._principal is None else self._principal.name,
                 "right": None if self._principal is None else str(self._principal.right),
-                "client": self._client,
+                "client": self._scope["client"][0] if self._scope.get("client") else None,
                 "call": f"{self._call.endpoint.method} {route}",
                 "group": _name(asked.get("group")),
                 "member": _name(asked.get("member") or answer.get("member_id")),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -51,18 +50,11 @@ large bodies must be no bound for their number.
 """
 
 
-class BodyLimit(NamedTuple):
-    """`name`: the dotted name of the setting that has it, or what it is for."""
-
-    name: str
-    max_bytes: int
-
-
 class RequestBodies:
     """The bodies of all requests of one service that have not been answered yet."""
 
     def __init__(self, settings: Settings) -> None:
-        max_bytes = {
+        self._max_bytes = {
             "subscription.max.bytes": settings.subscription_max_bytes,
             "process.heartbeat.max.bytes": settings.process_heartbeat_max_bytes,
             "heartbeat.max.bytes": settings.heartbeat_max_bytes,
@@ -70,7 +62,6 @@ class RequestBodies:
             _FORM: FORM_BYTES,
             _EMPTY: EMPTY_BODY_BYTES,
         }
-        self._limits = {name: BodyLimit(name, each) for name, each in max_bytes.items()}
         self._timeout_s = settings.request_timeout_ms / 1000
         self._most_held_bytes = BODIES_AT_ONE_TIME * settings.request_max_bytes
         self._held_bytes = 0
@@ -102,10 +93,10 @@ class RequestBodies:
 
     async def arrive(self, call: Call | None, scope: Scope, receive: Receive) -> bytes:
         """The whole body; `release` it. Raises Problem 408, 413, 429 and 503, and CallerGone."""
-        limit = self._limits[_limit_of(call, scope["method"], scope["path"])]
+        limit = _limit_of(call, scope["method"], scope["path"])
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if announced.isdigit() and int(announced[:20]) > limit.max_bytes:
-            raise _too_large(limit)
+        if announced.isdigit() and int(announced[:20]) > self._max_bytes[limit]:
+            raise self._too_large(limit)
         try:
             async with asyncio.timeout(0 if self._stopping else self._timeout_s) as timeout:
                 self._arriving.add(timeout)
@@ -119,7 +110,7 @@ class RequestBodies:
             detail = f"the body did not arrive within {self._timeout_s:g} s"
             raise Problem("REQUEST_TIMED_OUT", detail, headers={"Connection": "close"}) from None
 
-    async def _read(self, limit: BodyLimit, receive: Receive) -> bytes:
+    async def _read(self, limit: str, receive: Receive) -> bytes:
         body, more = bytearray(), True
         try:
             while more:
@@ -127,8 +118,8 @@ class RequestBodies:
                 if message["type"] == "http.disconnect":
                     raise CallerGone("the caller hung up before the whole body had arrived")
                 piece: bytes = message.get("body", b"")
-                if len(body) + len(piece) > limit.max_bytes:
-                    raise _too_large(limit)
+                if len(body) + len(piece) > self._max_bytes[limit]:
+                    raise self._too_large(limit)
                 self._hold(len(piece))
                 body += piece
                 more = message.get("more_body", False)
@@ -139,17 +130,17 @@ class RequestBodies:
             self._held_bytes -= len(body)
         return bytes(body)
 
+    def _too_large(self, limit: str) -> Problem:
+        return Problem("MESSAGE_TOO_LARGE", f"a body may have {self._max_bytes[limit]} bytes ({limit})")
+
 
 def _limit_of(call: Call | None, method: str, path: str) -> str:
+    """The dotted name of the setting that has it, or what it is for."""
     if call is not None and call.endpoint.body_limit is not None:
         return call.endpoint.body_limit
     if is_page(path):
         return _FORM
     return _DOCUMENT if method in _DOCUMENT_METHODS else _EMPTY
-
-
-def _too_large(limit: BodyLimit) -> Problem:
-    return Problem("MESSAGE_TOO_LARGE", f"a body may have {limit.max_bytes} bytes ({limit.name})")
 
 
 class RequestGuard:

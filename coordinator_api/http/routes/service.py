@@ -13,7 +13,6 @@ from coordinator_api.http.models.service import Health, Readiness, ServiceAnswer
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.proxies import public_address, reference
 from coordinator_api.metrics import CONTENT_TYPE
-from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.store_access import SCRAPE_WITHIN_S
 
 router = named_router(responses=problems())
@@ -74,7 +73,9 @@ async def readyz(coordinator: TheCoordinator) -> Readiness:
     leads the others, so that it is ready all the same. On PostgreSQL `lease` says whether it may answer for its groups:
     503 while it has not renewed its lease in time.
     """
-    parts = {"store": await coordinator.store.problem() or "ok", "groups": _groups(coordinator)}
+    # health checks are open to everybody: neither which groups, nor how many
+    groups = "some cannot be read" if coordinator.unreadable else "ok"
+    parts = {"store": await coordinator.store.problem() or "ok", "groups": groups}
     if coordinator.lease.is_shared:
         parts["lease"] = coordinator.lease.problem() or "ok"
     for part in ("store", "lease"):
@@ -95,8 +96,3 @@ async def metrics(coordinator: TheCoordinator) -> Response:
     """The service's metrics in Prometheus' text format. It waits half a second for a store that does not answer."""
     coordinator.metrics.store_ready.set(await coordinator.store.problem(SCRAPE_WITHIN_S) is None)
     return Response(coordinator.metrics.exposition(), media_type=CONTENT_TYPE)
-
-
-def _groups(coordinator: Coordinator) -> str:
-    """Health checks are open to everybody: neither which, nor how many."""
-    return "some cannot be read" if coordinator.unreadable else "ok"
