@@ -7,7 +7,6 @@ as much work as one rebalance of the largest group that the service takes: that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -56,27 +55,22 @@ def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
     return _json(AssignAnswer(id=ran.id, output=ran.output()))
 
 
-class ForecastRequest(NamedTuple):
-    """`max_rounds`: how many rebalances at most; None for as many as the service allows for a group of this size."""
-
-    model: ForecastModel
-    max_rounds: int | None
-
-
-def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: ForecastRequest) -> bytes:
-    """`SimulateAnswer` of one rebalance/1 or placement/1, as JSON. Raises InputError, DecodeError,
-    AssignorNotListed.
+def simulate(
+    document: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel, max_rounds: int | None
+) -> bytes:
+    """`SimulateAnswer` of one rebalance/1 or placement/1, as JSON. `max_rounds`: how many rebalances at most; None for
+    as many as the service allows for a group of this size. Raises InputError, DecodeError, AssignorNotListed.
     """
     recorded = _read(document, bounds)
     most = most_rounds(_size(recorded, bounds), bounds)
-    max_rounds = most if request.max_rounds is None else request.max_rounds
+    max_rounds = most if max_rounds is None else max_rounds
     if max_rounds > most:
         raise InputError(
             f"no more than {most} rounds of a group of this size are forecast here (group.max.partitions)", "max_rounds"
         )
 
-    ahead = forecast(recorded, request.model, max_rounds=max_rounds, load_own=own_assignors(bounds.assignor_classes))
-    return _json(SimulateAnswer(id=recorded.id, forecast=forecast_document(ahead, request.model)))
+    ahead = forecast(recorded, model, max_rounds=max_rounds, load_own=own_assignors(bounds.assignor_classes))
+    return _json(SimulateAnswer(id=recorded.id, forecast=forecast_document(ahead, model)))
 
 
 def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
@@ -98,14 +92,12 @@ def most_rounds(size: int, bounds: DocumentBounds) -> int:
 
 
 def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedRebalance | RecordedPlacement:
-    """Raises InputError, also for a group larger than the service takes, and AssignorNotListed."""
+    """Raises InputError, also for a group larger than the service takes."""
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded(document)
     if isinstance(recorded, RecordedRebalance):
         check_names(recorded.snapshot, "input")
         check_size(recorded.snapshot, bounds.max_partitions)
-    assignor = recorded.assignor if isinstance(recorded, RecordedPlacement) else recorded.snapshot.assignor
-    allowed_here(bounds.assignor_classes).check(assignor)
     return recorded
 
 

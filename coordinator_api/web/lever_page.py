@@ -121,8 +121,13 @@ class HeldChanges:
             return None
         key = group_id, held["generation_id"], held["since_ms"]
         if key not in self._kept:
-            computed = await self._compute(request, group_id, held["generation_id"])
-            if computed is None:
+            coordinator = self._coordinator
+            stored = await coordinator.recordings.stored(group_id, held["generation_id"])
+            if stored is None:
+                return None
+            try:
+                computed = await compute(request, coordinator, look_at_held, stored, coordinator.document_bounds)
+            except (InputError, TooManyRequests):
                 return None
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
@@ -131,16 +136,6 @@ class HeldChanges:
         if changes["difference"] is None or changes["forecast"] is None:
             return None
         return changes_shown({**changes, "names": names})
-
-    async def _compute(self, request: Request, group_id: str, generation: int) -> Mapping[str, Any] | None:
-        coordinator = self._coordinator
-        stored = await coordinator.recordings.stored(group_id, generation)
-        if stored is None:
-            return None
-        try:
-            return await compute(request, coordinator, look_at_held, stored, coordinator.document_bounds)
-        except (InputError, TooManyRequests):
-            return None
 
 
 class DrainChoice(NamedTuple):

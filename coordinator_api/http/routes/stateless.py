@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
-from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
+from coordinator_api.http.computations import MAX_ROUNDS, assign, simulate
 from coordinator_api.http.dependencies import (
     DIGITS,
     TheCoordinator,
@@ -68,11 +68,11 @@ async def forecast_once(
 ) -> Response:
     """The rebalances that follow, until the group is stable, repeats itself, or has had `max_rounds` of them."""
     model = ForecastModel(**asked.model_dump(exclude={"max_rounds"}))
-    return await _computed(request, coordinator, simulate, ForecastRequest(model, asked.max_rounds))
+    return await _computed(request, coordinator, simulate, model, asked.max_rounds)
 
 
 async def _computed(
-    request: Request, coordinator: Coordinator, compute: Callable[..., bytes], *asked: ForecastRequest
+    request: Request, coordinator: Coordinator, compute: Callable[..., bytes], *asked: object
 ) -> Response:
     """What `compute` makes of the document. Raises Problem for a body, or bytes in it, that cannot be used."""
     with computing(request, coordinator):
