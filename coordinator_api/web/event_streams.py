@@ -117,15 +117,6 @@ def group_stream(
     return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))
 
 
-def rebalance_stream(request: Request, coordinator: Coordinator, group_id: str) -> Response:
-    """`changed` when another rebalance has ended, or waits for approval. Raises GroupNotFound, TooManyRequests."""
-
-    async def digest() -> str:
-        return rebalances_digest(coordinator.group(group_id).image)
-
-    return group_stream(request, coordinator, group_id, digest)
-
-
 def rebalances_digest(image: GroupImage) -> str:
     """Of the last rebalance that ended, and of the one that waits for approval. The generation alone would not do: it
     begins before its rebalance is computed and recorded.

@@ -33,7 +33,6 @@ async def task(
 ) -> Response:
     """Its last recorded rebalances. `before`: those below this generation."""
     chosen = _parsed(task)
-    coordinator.group(group_id)
     digest = rebalances_digest(coordinator.group(group_id).image)
     stored, has_more = await _stored(coordinator, group_id, before)
     if not stored:

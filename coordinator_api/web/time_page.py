@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from assignor.errors import AssignorFault
 from assignor.story.triggers import TriggerKind
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, named_router
+from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, compute, named_router
 from coordinator_api.http.page_computations import compare_two, tell_history
-from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
 from coordinator_api.views.words import duration, outcome_of, plural
-from coordinator_api.web.event_streams import rebalance_stream, rebalances_digest
+from coordinator_api.web.event_streams import group_stream, rebalances_digest
 from coordinator_api.web.rendering import page
 
 router = named_router(include_in_schema=False)
@@ -39,19 +38,26 @@ ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
 _NOBODY = ""
 
+Generation = Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX), DIGITS]
 Pair = tuple[int | None, int | None]
 """The generations of the two rebalances that are compared."""
 
 
 @router.get("/ui/groups/{group}/time")
-async def time(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+async def time(
+    request: Request,
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    before_generation: Generation = None,
+    limit: Annotated[int, Query(ge=0, le=JAVA_INT_MAX), DIGITS] = LIMIT,
+    before: Generation = None,
+    after: Generation = None,
+) -> Response:
     """`before_generation`, `limit`: which rebalances. `before`, `after`: the two that are compared."""
-    page_before = _number(request, "before_generation")
-    limit = max(LEAST, min(_number(request, "limit") or LIMIT, MOST))
-    pair = (_number(request, "before"), _number(request, "after"))
+    limit, pair = max(LEAST, min(limit, MOST)), (before, after)
     digest = rebalances_digest(coordinator.group(group_id).image)
     # one more: what the oldest one that is shown is compared with
-    listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, page_before, limit + 1))
+    listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))
     shown = listed[:limit]
     # no member was told of one that was held and not carried out, so it is no step between the others
     carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
@@ -62,21 +68,25 @@ async def time(request: Request, group_id: GroupId, coordinator: TheCoordinator)
         "time",
         group_id=group_id,
         digest=digest,
-        line=time_line(shown, history, await _newer_ms(coordinator, group_id, page_before)),
-        addresses=_addresses(shown, len(listed) > limit, page_before, limit, pair),
+        line=time_line(shown, history, await _newer_ms(coordinator, group_id, before_generation)),
+        addresses=_addresses(shown, len(listed) > limit, before_generation, limit, pair),
         no_history=no_history,
         pair=pair,
         compared=compared,
         wrong=wrong,
         limit=limit,
-        page_before=page_before,
+        page_before=before_generation,
     )
 
 
 @router.get("/ui/groups/{group}/time/events")
 async def time_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
     """An event stream: `changed` when another rebalance has ended, or waits for approval."""
-    return rebalance_stream(request, coordinator, group_id)
+
+    async def digest() -> str:
+        return rebalances_digest(coordinator.group(group_id).image)
+
+    return group_stream(request, coordinator, group_id, digest)
 
 
 async def _newer_ms(coordinator: Coordinator, group_id: str, page_before: int | None) -> int | None:
@@ -130,16 +140,6 @@ async def _compared(
     comparing = compute(request, coordinator, compare_two, (before, first), (after, second), classes)
     made, wrong = await _made(comparing, "compare them", "They cannot be compared")
     return None if made is None else {**comparison(made), "pair": pair}, wrong
-
-
-def _number(request: Request, name: str) -> int | None:
-    """Raises Problem for what is no generation."""
-    text = request.query_params.get(name, "").strip()
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 10) or int(text) > JAVA_INT_MAX:
-        raise Problem("INVALID_REQUEST", f"query.{name}: must be a whole number of at least 0")
-    return int(text)
 
 
 def _addresses(
