@@ -202,6 +202,19 @@ def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now
     )
 
 
+def running_tasks(document: Mapping[str, Any]) -> set[str]:
+    """Those whose owner has them and is not restoring. Members go on with what they have while a rebalance waits for
+    approval. `document`: as for `group_grid`.
+    """
+    goes_on = document.get("held_rebalance") is not None
+    fetched = {member["member_id"] for member in document["members"] if member["fetched"] or goes_on}
+    return {
+        copy["task"]
+        for copy in document["tasks"]
+        if copy["role"] == "active" and copy["lag"] in (None, LATEST_OFFSET) and copy["member_id"] in fetched
+    }
+
+
 def grid_document(grid: GroupGrid) -> dict[str, object]:
     """For the page's script: an object for each instance, an array for each thread, and of each copy as little as says
     it: `A0_3` runs or has no state, else `[role and task, standing, lag, whole, left in ms]`.

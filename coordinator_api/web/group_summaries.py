@@ -17,8 +17,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assignor.types import LATEST_OFFSET
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.http.models.groups import GroupLine, GroupList
 from coordinator_api.http.other_coordinators import all_groups
@@ -26,6 +24,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of
+from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import GroupDocuments
 
 DESCRIBE_EVERY_S = 1.0
@@ -63,22 +62,12 @@ class GroupSummary(BaseModel):
         """`document`: a group as `GET /v1/groups/{group}` answers it. `total`: how many tasks the group has, None for
         those that somebody has. Takes time in proportion to its tasks.
         """
-        # members go on with what they have while a rebalance waits for approval
-        goes_on = document.get("held_rebalance") is not None
-        has_fetched = {member["member_id"]: member["fetched"] or goes_on for member in document["members"]}
-        tasks, running, behind, has_lags = set(), set(), 0, False
-        for copy in document["tasks"]:
-            tasks.add(copy["task"])
-            lag = copy["lag"]
-            if copy["role"] == "active" and lag in (None, LATEST_OFFSET) and has_fetched[copy["member_id"]]:
-                running.add(copy["task"])
-            if lag is not None:
-                has_lags = True
-                behind += max(lag, 0)
+        owned = {copy["task"] for copy in document["tasks"]}
+        lags = [max(copy["lag"], 0) for copy in document["tasks"] if copy["lag"] is not None]
         return cls(
-            tasks_running=len(running),
-            tasks=max(len(tasks), total or 0),
-            lag=behind if has_lags else None,
+            tasks_running=len(running_tasks(document)),
+            tasks=max(len(owned), total or 0),
+            lag=sum(lags) if lags else None,
             advice=document["advice"],
         )
 
@@ -114,7 +103,6 @@ class GroupSummaries:
     def __init__(self, coordinator: Coordinator, documents: GroupDocuments) -> None:
         self._coordinator = coordinator
         self._documents = documents
-        self._tasks = BackgroundTasks()
         self._summaries: dict[str, GroupSummary] = {}
         self._due_s: dict[str, float] = {}
         self._goes_on_until_s = 0.0
@@ -159,7 +147,7 @@ class GroupSummaries:
         loop = asyncio.get_running_loop()
         self._goes_on_until_s = loop.time() + _GOES_ON_S
         if self._loop is None and not self._coordinator.stopping:
-            self._loop = self._tasks.start(self._go_through())
+            self._loop = asyncio.create_task(self._go_through())
 
     def _unknown(self) -> bool:
         return any(each.group_id not in self._summaries for each in self._coordinator.declared())

@@ -18,6 +18,7 @@ from assignor.types import LATEST_OFFSET
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
 from coordinator_api.views.words import count, plural
+from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import TheDocument
 from coordinator_api.web.rendering import page
 
@@ -29,7 +30,6 @@ router = named_router(include_in_schema=False)
 BOX_WIDTH, COLUMN_WIDTH, LINE, GAP, MARGIN = 250, 340, 22, 26, 12
 LONGEST_LABEL = 27
 _SWEEPS = 8
-_NO_WORK: Mapping[str, Any] = {"members": (), "tasks": (), "held_rebalance": None}
 
 
 @router.get("/ui/groups/{group}/topology")
@@ -102,23 +102,17 @@ class TopologyView(NamedTuple):
     height: int
 
 
-def topology_view(
-    topology: GroupTopology, partitions: Mapping[str, int], document: Mapping[str, Any] = _NO_WORK
-) -> TopologyView:
+def topology_view(topology: GroupTopology, partitions: Mapping[str, int], document: Mapping[str, Any]) -> TopologyView:
     """`partitions`: of the topics that are known. `document`: the group, as `GET /v1/groups/{group}` answers it."""
-    # members go on with what they have while a rebalance waits for approval
-    goes_on = document["held_rebalance"] is not None
-    fetched = {member["member_id"] for member in document["members"] if member["fetched"] or goes_on}
+    running = running_tasks(document)
     copies: dict[int, list[Mapping[str, Any]]] = {each.id: [] for each in topology.subtopologies}
     for copy in document["tasks"]:
         copies.setdefault(int(copy["task"].partition("_")[0]), []).append(copy)
-    rows = [_row(each, copies[each.id], fetched) for each in topology.subtopologies]
-    topics = _topics(topology, partitions)
-    boxes, edges, width, height = _picture(topics, rows)
-    return TopologyView(topics, rows, boxes, edges, width, height)
+    rows = [_row(each, copies[each.id], running) for each in topology.subtopologies]
+    return _picture(_topics(topology, partitions), rows)
 
 
-def _row(of: Subtopology, copies: Sequence[Mapping[str, Any]], fetched: set[str]) -> SubtopologyRow:
+def _row(of: Subtopology, copies: Sequence[Mapping[str, Any]], running: set[str]) -> SubtopologyRow:
     lags = [copy["lag"] for copy in copies if copy["lag"] is not None]
     known = [max(lag, 0) for lag in lags if lag >= 0 or lag == LATEST_OFFSET]
     return SubtopologyRow(
@@ -126,20 +120,18 @@ def _row(of: Subtopology, copies: Sequence[Mapping[str, Any]], fetched: set[str]
         of.source_topics,
         list(dict.fromkeys((*of.sink_topics, *of.repartition_sink_topics))),
         [(each.name, each.changelog_topic or each.source_topic_as_changelog) for each in of.stores],
-        _work(copies, fetched),
+        _work(copies, running),
         sum(known) if known else None,
     )
 
 
-def _work(copies: Sequence[Mapping[str, Any]], fetched: set[str]) -> str:
+def _work(copies: Sequence[Mapping[str, Any]], running: set[str]) -> str:
     if not copies:
         return "no member has its tasks"
     tasks = {copy["task"] for copy in copies}
-    active = [copy for copy in copies if copy["role"] == "active"]
-    running = sum(copy["lag"] in (None, LATEST_OFFSET) and copy["member_id"] in fetched for copy in active)
     standbys = sum(copy["role"] == "standby" for copy in copies)
-    warm_ups = len(copies) - len(active) - standbys
-    parts = [f"{count(running)} of {plural(len(tasks), 'task')} run"]
+    warm_ups = sum(copy["role"] == "warm-up" for copy in copies)
+    parts = [f"{count(len(tasks & running))} of {plural(len(tasks), 'task')} run"]
     parts += [plural(standbys, "standby")] if standbys else []
     parts += [plural(warm_ups, "warm-up")] if warm_ups else []
     return ", ".join(parts)
@@ -170,9 +162,7 @@ def _topics(topology: GroupTopology, partitions: Mapping[str, int]) -> list[Topi
 _Node = tuple[str, str]
 
 
-def _picture(
-    topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]
-) -> tuple[tuple[NodeBox, ...], tuple[Edge, ...], int, int]:
+def _picture(topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]) -> TopologyView:
     import networkx as nx  # takes a part of a second, which the service need not wait for
 
     graph: nx.DiGraph[_Node] = nx.DiGraph()
@@ -190,7 +180,7 @@ def _picture(
     )
     width = len(columns) * COLUMN_WIDTH - (COLUMN_WIDTH - BOX_WIDTH) + 2 * MARGIN
     height = max((box.y + box.height for box in box_of.values()), default=0) + MARGIN
-    return tuple(box_of.values()), edges, max(round(width), BOX_WIDTH), round(height)
+    return TopologyView(topics, rows, tuple(box_of.values()), edges, max(round(width), BOX_WIDTH), round(height))
 
 
 def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:

@@ -19,6 +19,7 @@ from tests.coordinator_api.web.visitors import HTML, address_from, soup
 from tests.hostile_names import HOSTILE_NAMES
 
 MARKUP = '"><img src=x onerror=alert(1)>'
+NO_WORK: dict[str, object] = {"members": (), "tasks": (), "held_rebalance": None}
 PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.ADMIN, "a-")}
 
 
@@ -193,7 +194,7 @@ def test_should_draw_a_topology_from_left_to_right_also_when_it_reads_what_it_wr
         )
     )
 
-    view = topology_view(topology, {"orders": 8})
+    view = topology_view(topology, {"orders": 8}, NO_WORK)
 
     at = {box.lines[0]: box.x for box in view.boxes}
     assert at["orders"] < at["Subtopology 0"] < at["again"]
@@ -212,7 +213,7 @@ def test_should_draw_no_box_on_another() -> None:
         Subtopology(at, tuple(f"in-{at}-{each}" for each in range(5)), sink_topics=("out",)) for at in range(6)
     )
 
-    view = topology_view(GroupTopology(many), {})
+    view = topology_view(GroupTopology(many), {}, NO_WORK)
 
     for one in view.boxes:
         for other in view.boxes:
