@@ -11,38 +11,29 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, Role
 from coordinator_api.group.description import GroupDescription
-from coordinator_api.group.image import LastRebalance
+from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 
-MISSING_SOURCE_TOPICS = "MISSING_SOURCE_TOPICS"
-REBALANCE_FAILED = "REBALANCE_FAILED"
-NO_TASKS = "NO_TASKS"
-PAUSED = "PAUSED"
+_NO_TASKS = "NO_TASKS"
 _OTHER_PARTITIONS = "has invalid partitions"
 
 
-def condition(
-    state: GroupState,
-    last: LastRebalance | None,
-    led_by: str | None,
-    has_active_task: bool | None = None,
-    *,
-    paused: bool = False,
-) -> str | None:
+def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
     """Why a group does no work though its state is Stable; None for one that works, or that is led elsewhere.
 
-    `has_active_task`: whether anybody has one, None when that is not known. `paused`: by an operator.
+    `has_active_task`: whether anybody has one, None when that is not known.
     """
-    if state is not GroupState.STABLE or last is None or led_by is not None:
+    last = group.last_rebalance
+    if group.state is not GroupState.STABLE or last is None or group.led_by is not None:
         return None
     if last.awaits_topics() or last.end.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
-        return MISSING_SOURCE_TOPICS
+        return "MISSING_SOURCE_TOPICS"
     if last.end.outcome is RebalanceOutcome.ERROR:
-        return REBALANCE_FAILED
-    if paused:
-        return PAUSED
+        return "REBALANCE_FAILED"
+    if group.levers.pause is not None:
+        return "PAUSED"
     comes_by_itself = last.end.outcome is RebalanceOutcome.FOLLOW_UP
-    return NO_TASKS if has_active_task is False and not comes_by_itself else None
+    return _NO_TASKS if has_active_task is False and not comes_by_itself else None
 
 
 def has_active_task(group: GroupDescription) -> bool | None:
@@ -79,7 +70,7 @@ def advice(
         return _after_error(group, last, definition, cluster)
     if group.image.levers.pause is not None:
         return "An operator has paused the group. Nothing is processed until it is resumed: `assignor groups resume`."
-    if condition(group.image.state, last, group.image.led_by, has_active_task(group)) == NO_TASKS:
+    if condition(group.image, has_active_task(group)) == _NO_TASKS:
         return (
             "No member has a task, so nothing is processed. See `assignor rebalances show` for the reasons of the last "
             "rebalance, and whether the topology reads any topic that has partitions."

@@ -131,16 +131,15 @@ _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For OpenAPI: the problems that a call may answer with, `statuses` beside those of every call."""
-    return {status: _problem(status) for status in sorted({*_ALWAYS, *statuses})}
-
-
-def _problem(status: int) -> dict[str, Any]:
-    codes = sorted({code for code, (usual, _) in TITLES.items() if usual == status})
-    return {
-        "description": f"RFC 9457; `code`: {', '.join(codes) or 'INVALID_REQUEST'}",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
-        "model": ProblemDocument,
-    }
+    described: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({*_ALWAYS, *statuses}):
+        codes = sorted({code for code, (usual, _) in TITLES.items() if usual == status})
+        described[status] = {
+            "description": f"RFC 9457; `code`: {', '.join(codes) or 'INVALID_REQUEST'}",
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+            "model": ProblemDocument,
+        }
+    return described
 
 
 def link(operation: str, parameters: Mapping[str, str], body: Mapping[str, object] | None = None) -> dict[str, Any]:

@@ -15,15 +15,15 @@ waits for that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.types import Role, TaskId
-from coordinator_api.clusters import Clusters, ClusterStanding, ProviderAddress
-from coordinator_api.group.description import DescribedMember, GroupDescription
+from coordinator_api.clusters import Clusters, ProviderAddress
+from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.holding import DescribedHeld
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.levers import Lever
@@ -65,7 +65,7 @@ def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotic
         probing_rebalance_at_ms=last.end.probing_rebalance_at_ms if last is not None else None,
         error=last.end.error if last is not None else None,
         led_by=image.led_by,
-        condition=condition(image.state, image.last_rebalance, image.led_by, paused=image.levers.pause is not None),
+        condition=condition(image, None),
         notices=len(notices),
         declared_at_ms=image.origin.declared_at_ms,
     )
@@ -77,14 +77,21 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
     """
     group = await runtime.describe()
     definition = await runtime.definition(group.image)
-    snapshot, address = definition.snapshot, definition.provider
+    snapshot, address, cluster = definition.snapshot, definition.provider, None
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
+        cluster = GroupsCluster(
+            provider=address.provider,
+            bootstrap_servers=address.bootstrap_servers,
+            looked_at_ms=runtime.cluster.looked_at_ms,
+            failing_since_ms=runtime.cluster.failing_since_ms,
+            error=runtime.cluster.error,
+        )
     return await asyncio.to_thread(
         _group,
         group,
         snapshot,
-        cluster=None if address is None else _cluster(address, runtime.cluster),
+        cluster=cluster,
         advice=advice(group, snapshot, None if address is None else str(address), runtime.cluster.error),
         stored_bytes=runtime.stored_bytes,
         notices=[NoticeAnswer(process_id=told.process, **asdict(told.notice)) for told in runtime.notices()],
@@ -104,16 +111,6 @@ async def _seen(
         return definition
     runtime.cluster.answered()
     return definition.seen(view)
-
-
-def _cluster(address: ProviderAddress, standing: ClusterStanding) -> GroupsCluster:
-    return GroupsCluster(
-        provider=address.provider,
-        bootstrap_servers=address.bootstrap_servers,
-        looked_at_ms=standing.looked_at_ms,
-        failing_since_ms=standing.failing_since_ms,
-        error=standing.error,
-    )
 
 
 def _group(group: GroupDescription, definition: RebalanceSnapshot, **of_service: Any) -> GroupAnswer:
@@ -144,13 +141,7 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot, **of_service:
         settled=group.settled,
         probing_rebalance_at_ms=group.next_probing_rebalance_at_ms,
         error=group.error,
-        condition=condition(
-            group.image.state,
-            group.image.last_rebalance,
-            group.image.led_by,
-            has_active_task(group),
-            paused=group.image.levers.pause is not None,
-        ),
+        condition=condition(group.image, has_active_task(group)),
         led_by=group.image.led_by,
         last_reported_ms=group.image.reported_at_ms,
         last_rebalance=_last_rebalance(group.image.last_rebalance),
@@ -167,7 +158,8 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
     changelogs = Changelogs(definition)
     tasks: list[tuple[TaskId, TaskCopyAnswer]] = []
     for member in group.members:
-        sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
+        sums = dict(member.subscribed.task_offset_sums) if member.subscribed else {}
+        sums |= {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
         # the last tasks of a member that is away are those from before it left
         present = () if member.member.is_away else member.tasks
         looked = changelogs.looked([copy.task_id for copy in present], sums)
@@ -198,10 +190,6 @@ def _last_rebalance(last: LastRebalance | None) -> LastRebalanceAnswer | None:
         missing_topics=list(last.basis.missing_topics),
         revision=last.definition_revision,
     )
-
-
-def _reported(member: DescribedMember) -> Mapping[TaskId, int]:
-    return {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
 
 
 def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
