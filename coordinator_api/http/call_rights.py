@@ -11,12 +11,10 @@ below /ui alone, so that no other web page can have a browser make a call below 
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
 
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.routing import Match
 from starlette.types import Scope
 
@@ -208,14 +206,10 @@ def cookie_value(token: bytes) -> str:
 
 def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
     """The token that a browser carries; None without any. `headers` have lower-case names."""
-    sent = headers.get("cookie")
-    if sent is None:
-        return None
+    value = cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE, "")
     try:
-        found = SimpleCookie(sent).get(SESSION_COOKIE)
-        value = "" if found is None else found.value
         return base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True) or None
-    except (CookieError, binascii.Error, ValueError):
+    except ValueError:
         return None
 
 
