@@ -94,20 +94,17 @@ class FreedMemory:
         self._next_s: float | None = None
         self._trimming: asyncio.Future[object] | None = None
 
-    def give_back_if_due(self, now_s: float) -> None:
-        """In a thread: it takes milliseconds after a burst, without the interpreter lock."""
+    def give_back_if_due(self, now_s: float) -> asyncio.Future[object] | None:
+        """What was begun last, if anything. In a thread: it takes milliseconds after a burst, without the interpreter
+        lock.
+        """
         if self._next_s is None:
             self._next_s = now_s + TRIM_EVERY_S
         busy = self._trimming is not None and not self._trimming.done()
-        if self._trim is None or busy or now_s < self._next_s:
-            return
-        self._next_s = now_s + TRIM_EVERY_S
-        self._trimming = asyncio.get_running_loop().run_in_executor(None, self._trim, 0)
-
-    async def given_back(self) -> None:
-        """Returns when what has been begun has ended."""
-        if self._trimming is not None:
-            await self._trimming
+        if self._trim is not None and not busy and now_s >= self._next_s:
+            self._next_s = now_s + TRIM_EVERY_S
+            self._trimming = asyncio.get_running_loop().run_in_executor(None, self._trim, 0)
+        return self._trimming
 
 
 def _function(name: str) -> Callable[..., int] | None:

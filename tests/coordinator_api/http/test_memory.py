@@ -31,9 +31,9 @@ async def test_should_give_back_all_that_is_free_every_few_seconds_beside_the_lo
     trim.go_on.set()
     memory = FreedMemory(trim)
     for tenths in range(5 * 10 * int(TRIM_EVERY_S) + 1):
-        memory.give_back_if_due(BEGAN_S + tenths / 10)
-        if tenths and tenths % (10 * int(TRIM_EVERY_S)) == 0:
-            await memory.given_back()
+        begun = memory.give_back_if_due(BEGAN_S + tenths / 10)
+        if begun is not None:
+            await begun
 
     assert trim.calls == [0] * 5
     assert threading.current_thread() not in trim.threads
@@ -43,10 +43,11 @@ async def test_should_not_begin_before_the_last_time_has_ended() -> None:
     trim = Trim()
     memory = FreedMemory(trim)
     for times in range(4):
-        memory.give_back_if_due(BEGAN_S + times * TRIM_EVERY_S)
+        begun = memory.give_back_if_due(BEGAN_S + times * TRIM_EVERY_S)
     assert trim.begun.acquire(timeout=60)
     calls = len(trim.calls)
     trim.go_on.set()
-    await memory.given_back()
+    assert begun is not None
+    await begun
 
     assert calls == 1
