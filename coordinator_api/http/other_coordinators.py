@@ -64,9 +64,9 @@ class OtherCoordinators:
     async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
         """What `path` of their owners answers, which has the fields of `kind`; first of all the groups as unknown.
 
-        Nothing when it is another coordinator that asks.
+        Nothing where there is one coordinator, and when it is another one that asks.
         """
-        if request.headers.get(ASKED_BY) is not None:
+        if not self._coordinator.lease.is_shared or request.headers.get(ASKED_BY) is not None:
             return []
         others = self._coordinator.lease.elsewhere()
         said = await self._all_said(others, path, with_session(request.headers).get("authorization"), kind)
@@ -117,15 +117,6 @@ class OtherCoordinators:
             tls = client_context(url, httpx.create_ssl_context)
             client = self._clients[url] = httpx.AsyncClient(trust_env=False, timeout=LONGEST_ANSWER_S, verify=tls)
         return client
-
-
-async def groups_elsewhere(request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
-    """As `OtherCoordinators.groups`, of the service that is called; nothing where there is one coordinator."""
-    coordinator: Coordinator = request.app.state.coordinator
-    if not coordinator.lease.is_shared:
-        return []
-    others: OtherCoordinators = request.app.state.other_coordinators
-    return await others.groups(request, path, kind)
 
 
 def all_groups(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pydantic import BaseModel
@@ -125,12 +126,9 @@ class GroupSummaries:
     async def known(self) -> None:
         """Returns when something is known of every group, or after a moment."""
         self._start()
-        try:
-            async with asyncio.timeout(LONGEST_FIRST_WAIT_S):
-                async with self._news:
-                    await self._news.wait_for(lambda: not self._unknown())
-        except TimeoutError:
-            pass
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_FIRST_WAIT_S), self._news:
+                await self._news.wait_for(self._is_each_known)
 
     def digests(
         self, sees: Callable[[str], bool], elsewhere: Callable[[], Awaitable[Iterable[GroupList]]]
@@ -149,8 +147,8 @@ class GroupSummaries:
         if self._loop is None and not self._coordinator.stopping:
             self._loop = asyncio.create_task(self._go_through())
 
-    def _unknown(self) -> bool:
-        return any(each.group_id not in self._summaries for each in self._coordinator.declared())
+    def _is_each_known(self) -> bool:
+        return all(each.group_id in self._summaries for each in self._coordinator.declared())
 
     async def _go_through(self) -> None:
         loop = asyncio.get_running_loop()

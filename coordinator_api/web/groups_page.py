@@ -13,7 +13,7 @@ from starlette.responses import Response
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router
 from coordinator_api.http.models.groups import GroupList, UnreadableGroupLine
-from coordinator_api.http.other_coordinators import groups_elsewhere
+from coordinator_api.http.other_coordinators import OtherCoordinators
 from coordinator_api.views.words import has_words
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedLine, SummarizedList, digest_of
@@ -75,7 +75,8 @@ async def group_list_events(request: Request, coordinator: TheCoordinator) -> Re
 
 
 async def _elsewhere(request: Request) -> list[GroupList]:
-    return await groups_elsewhere(request, "/ui/groups.json", SummarizedList)
+    others: OtherCoordinators = request.app.state.other_coordinators
+    return await others.groups(request, "/ui/groups.json", SummarizedList)
 
 
 class GroupsShown(NamedTuple):

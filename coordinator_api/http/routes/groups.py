@@ -33,7 +33,7 @@ from coordinator_api.http.dependencies import (
 )
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList
-from coordinator_api.http.other_coordinators import all_groups, groups_elsewhere
+from coordinator_api.http.other_coordinators import OtherCoordinators, all_groups
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import declared_definition
@@ -103,7 +103,8 @@ async def list_groups(request: Request, coordinator: TheCoordinator) -> Response
     `quotas`: what the groups of the caller's prefix have and may have; null for a caller that sees all groups.
     """
     principal = principal_of(request)
-    elsewhere = await groups_elsewhere(request, request.url.path)
+    others: OtherCoordinators = request.app.state.other_coordinators
+    elsewhere = await others.groups(request, request.url.path)
     groups, unreadable = all_groups(coordinator, principal.sees, elsewhere)
     quotas = coordinator.quotas.shown(principal.group_prefix)
     return answer(GroupList(groups=groups, unreadable=unreadable, quotas=quotas))

@@ -44,7 +44,7 @@ async def service(request: Request) -> Response:
         return RedirectResponse(reference(request.scope, f"{PAGE}/groups"), 303, headers={"Vary": "Accept"})
     prefix = public_address(request.scope).prefix
     links = {name: prefix + path for name, path in _LINKS.items()}
-    about = answer(ServiceAnswer(service="assignor coordinator", what=_WHAT, release=_release(), links=links))
+    about = answer(ServiceAnswer(service="assignor coordinator", what=_WHAT, release=version("assignor"), links=links))
     about.headers["Vary"] = "Accept"
     return about
 
@@ -52,11 +52,7 @@ async def service(request: Request) -> Response:
 @router.get("/version", tags=["service"])
 async def show_version() -> VersionAnswer:
     """Which release this is, which versions of the calls it answers, and which Kafka Streams it equals."""
-    return VersionAnswer(version=_release(), api_versions=list(API_VERSIONS), kafka_version=KAFKA_VERSION)
-
-
-def _release() -> str:
-    return version("assignor")
+    return VersionAnswer(version=version("assignor"), api_versions=list(API_VERSIONS), kafka_version=KAFKA_VERSION)
 
 
 @router.get("/livez", tags=["health"])
