@@ -11,6 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from assignor.decisions import DecisionLog
+from assignor.errors import InputError
+from assignor.task_assignors.base import Placement, PlacementProblem
+from coordinator_api.http.computations import assign
+from coordinator_api.runtime.definitions import DocumentBounds
 from tests.checkout import VECTORS
 from tests.coordinator_api.group_members import problem
 
@@ -82,3 +87,21 @@ def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx
         document["input"]["assignor"] = "os:system"
 
     assert problem(client.post("/v1/assign", json=document)) == (422, "UNSUPPORTED_ASSIGNOR")
+
+
+class HasAMistake:
+    name = "HasAMistake"
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        raise KeyError("app-1")
+
+
+@pytest.mark.parametrize("name", ["placements", "rebalances"])
+def test_should_say_that_a_listed_class_of_the_user_failed(name: str) -> None:
+    path = f"{__name__}:HasAMistake"
+    document = line(name)
+    changed = document if name == "placements" else document["input"]
+    changed["assignor"] = path
+
+    with pytest.raises(InputError, match=rf"{path} raised KeyError: 'app-1'"):
+        assign(document, DocumentBounds(max_partitions=10_000, max_subtopologies=100, assignor_classes=(path,)))
