@@ -13,7 +13,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from assignor.errors import DecodeError
+from assignor.errors import DecodeError, InputError
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import UnreadableBytes
@@ -54,7 +54,7 @@ from coordinator_api.http.models.members import (
     SubscriptionAnswer,
     SubscriptionBody,
 )
-from coordinator_api.http.problems import refusing_input
+from coordinator_api.http.problems import refused_input
 
 router = named_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
@@ -260,10 +260,11 @@ class RawAssignment(Response):
 async def _check_subscription(subscription: bytes) -> None:
     """A subscription that the leader cannot read must not reach the group: Kafka's own leader would die of it."""
     try:
-        with refusing_input():
-            if len(subscription) > OFF_LOOP_BYTES:
-                await asyncio.to_thread(check_subscription, subscription)
-            else:
-                check_subscription(subscription)
+        if len(subscription) > OFF_LOOP_BYTES:
+            await asyncio.to_thread(check_subscription, subscription)
+        else:
+            check_subscription(subscription)
     except DecodeError as error:
         raise UnreadableBytes(error, "subscription") from None
+    except InputError as error:
+        raise refused_input(error) from None
