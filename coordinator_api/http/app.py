@@ -17,16 +17,7 @@ from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.middleware import RequestBodies, RequestGuard
 from coordinator_api.http.other_coordinators import OtherCoordinators, on_not_owner
 from coordinator_api.http.proxies import Proxies
-from coordinator_api.http.routes import (
-    groups,
-    levers,
-    logs,
-    members,
-    rebalances,
-    service,
-    stateless,
-    tokens,
-)
+from coordinator_api.http.routes import groups, levers, logs, members, rebalances, service, stateless, tokens
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.opening import open_coordinator
 from coordinator_api.settings import Settings

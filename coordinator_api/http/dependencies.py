@@ -232,9 +232,7 @@ async def compute(
 def document_body(description: str) -> dict[str, Any]:
     """For `openapi_extra` of a call that takes a whole document. Its fields are checked by whoever reads it."""
     schema = {"type": "object", "description": description}
-    return {
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-    }
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 async def run_on_document(

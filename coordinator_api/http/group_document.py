@@ -38,13 +38,7 @@ from coordinator_api.http.models.groups import (
     NoticeAnswer,
     TaskCopyAnswer,
 )
-from coordinator_api.http.models.levers import (
-    DrainedLever,
-    HeldAnswer,
-    LeverAnswer,
-    LeversAnswer,
-    MissingForDrain,
-)
+from coordinator_api.http.models.levers import DrainedLever, HeldAnswer, LeverAnswer, LeversAnswer, MissingForDrain
 from coordinator_api.runtime.cluster_watch import Changelogs
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.notices import ReceivedNotice

@@ -38,11 +38,7 @@ async def list_tokens(request: Request, tokens: TheTokens) -> Response:
     return answer(TokenList(tokens=await tokens.visible_to(principal_of(request))))
 
 
-@router.post(
-    "",
-    status_code=201,
-    responses={201: {"model": CreatedTokenAnswer}, **problems(409, 415)},
-)
+@router.post("", status_code=201, responses={201: {"model": CreatedTokenAnswer}, **problems(409, 415)})
 async def create_token(request: Request, tokens: TheTokens, body: Annotated[TokenBody, Depends(_TOKEN)]) -> Response:
     """Create a token (201). The answer has it, and nobody can ask for it again.
 
