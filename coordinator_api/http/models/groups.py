@@ -5,10 +5,11 @@ Later releases may add fields.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from assignor.types import Role
 from coordinator_api.group.description import DescribedMember
@@ -24,22 +25,27 @@ class DeclareAnswer(BaseModel):
     revision: int
 
 
-class GroupLine(BaseModel):
-    """One line of the list of groups."""
+class _ShownGroup(BaseModel):
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
     group_id: str
     state: str
     generation_id: int
-    members: int
     draining: bool
     probing_rebalance_at_ms: int | None = Field(description=_MS)
     error: str | None = Field(description="Of the last rebalance.")
     led_by: str | None = Field(description="Who else leads the group.")
     condition: str | None = Field(None, description="What is wrong although the state looks well, in a word or two.")
-    notices: int = Field(0, description="How many notices its members told.")
     declared_at_ms: int | None = Field(
         None, description=f"When the present definition came; null when that is not known. {_MS}"
     )
+
+
+class GroupLine(_ShownGroup):
+    """One line of the list of groups."""
+
+    members: int
+    notices: int = Field(0, description="How many notices its members told.")
 
 
 class UnreadableGroupLine(BaseModel):
@@ -165,24 +171,15 @@ class TaskCopyAnswer(BaseModel):
     end_offset_sum: int | None
 
 
-class GroupAnswer(BaseModel):
+class GroupAnswer(_ShownGroup):
     """A group as operators see it. `advice`: what to do, in a sentence or two; null when there is nothing to do."""
 
-    group_id: str
-    state: str
-    generation_id: int
     revision: int = Field(description="How many definitions the group has had.")
     declared_by: str | None = Field(description="Who sent the present definition; null when that is not known.")
-    declared_at_ms: int | None = Field(description=_MS)
-    draining: bool
     levers: LeversAnswer
     held_rebalance: HeldAnswer | None
     reason: str | None = Field(description="Why the present rebalance was started.")
     settled: bool
-    probing_rebalance_at_ms: int | None = Field(description=_MS)
-    error: str | None
-    condition: str | None = Field(description="What is wrong although the state looks well, in a word or two.")
-    led_by: str | None
     last_reported_ms: int | None = Field(description=_MS)
     last_rebalance: LastRebalanceAnswer | None
     application_id: str
@@ -253,16 +250,6 @@ class RepairAnswer(BaseModel):
     advice: str
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-class ReportAnswer(BaseModel):
-    """`generation_id`: of the rebalance that is now known."""
-
-    generation_id: int
-
-
 class HoldOfRebalance(BaseModel):
     """That a rebalance waited for approval, and how that ended: `approved`, `discarded`, `time-limit`, `hold-ended` or
     `replaced` by another rebalance; null while it waits.
@@ -292,8 +279,8 @@ class RebalanceLine(BaseModel):
     took_ms: int | None = Field(
         None, description="From its beginning until its assignments were computed; null when that is not known."
     )
-    hold: HoldOfRebalance | None = Field(None, exclude_if=_is_none)
-    led_by: str | None = Field(None, exclude_if=_is_none)
+    hold: HoldOfRebalance | None = Field(None, exclude_if=operator.not_)
+    led_by: str | None = Field(None, exclude_if=operator.not_)
 
 
 class RebalanceList(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
 from coordinator_api.http.models import StrictBody
 
@@ -18,7 +18,7 @@ _MS = "Milliseconds since the epoch."
 class RejoinGraceBody(StrictBody):
     """How long the tasks of a member that leaves wait for its process to come back."""
 
-    grace_ms: Annotated[int, Strict(), Field(ge=1_000, le=3_600_000, examples=[60_000])]
+    grace_ms: int = Field(ge=1_000, le=3_600_000, examples=[60_000])
 
 
 class HoldBody(StrictBody):
@@ -29,8 +29,8 @@ class HoldBody(StrictBody):
     )
 
 
-class HeldGenerationAnswer(BaseModel):
-    """`generation_id`: of the rebalance that waited."""
+class GenerationAnswer(BaseModel):
+    """`generation_id`: of the rebalance that waited, or that is now known."""
 
     generation_id: int
 

@@ -27,25 +27,24 @@ class TokenBody(StrictBody):
     )
 
 
-class CreatedTokenAnswer(BaseModel):
-    """`token`: told this once. `note`: what else has changed; null for nothing."""
-
+class _TokenAnswer(BaseModel):
     name: str
     right: str
     groups: str
     expires_ms: int | None
+
+
+class CreatedTokenAnswer(_TokenAnswer):
+    """`token`: told this once. `note`: what else has changed; null for nothing."""
+
     token: str
     note: str | None
 
 
-class TokenLine(BaseModel):
+class TokenLine(_TokenAnswer):
     """`source`: `database`, or the setting that has it; then nobody knows who created it, and when."""
 
-    name: str
-    right: str
-    groups: str
     source: str
-    expires_ms: int | None
     created_ms: int | None
     created_by: str | None
 
@@ -75,10 +74,9 @@ class Health(BaseModel):
     status: Literal["ok"]
 
 
-class Readiness(BaseModel):
+class Readiness(Health):
     """`parts`: `store` and `groups`, each with "ok" or what is wrong."""
 
-    status: Literal["ok"]
     parts: dict[str, str]
 
 

@@ -36,7 +36,7 @@ from coordinator_api.http.dependencies import (
 from coordinator_api.http.group_document import described_group, held_answer
 from coordinator_api.http.models.levers import (
     DrainedLever,
-    HeldGenerationAnswer,
+    GenerationAnswer,
     HoldAnswer,
     HoldBody,
     RejoinGraceBody,
@@ -189,20 +189,16 @@ async def end_hold(request: Request, group: TheGroup) -> None:
     await _apply(group, events.SetLever(LeverName.HOLD, False, caller(request), reason_of(request)))
 
 
-@router.post("/{group}/approve", responses={200: {"model": HeldGenerationAnswer}})
-async def approve_rebalance(
-    request: Request, group: TheGroup, generation: HeldGeneration = None
-) -> HeldGenerationAnswer:
+@router.post("/{group}/approve", responses={200: {"model": GenerationAnswer}})
+async def approve_rebalance(request: Request, group: TheGroup, generation: HeldGeneration = None) -> GenerationAnswer:
     """Carry out the rebalance that waits, as it was computed. This covers the rebalances that follow from it."""
     event = events.ApproveRebalance(generation, caller(request), reason_of(request))
     stored = accepted(await group.handle(event), AssignmentStored)
-    return HeldGenerationAnswer(generation_id=stored.generation_id)
+    return GenerationAnswer(generation_id=stored.generation_id)
 
 
-@router.post("/{group}/discard", responses={200: {"model": HeldGenerationAnswer}})
-async def discard_rebalance(
-    request: Request, group: TheGroup, generation: HeldGeneration = None
-) -> HeldGenerationAnswer:
+@router.post("/{group}/discard", responses={200: {"model": GenerationAnswer}})
+async def discard_rebalance(request: Request, group: TheGroup, generation: HeldGeneration = None) -> GenerationAnswer:
     """Keep every task where it is instead of the rebalance that waits, until something else begins another one.
 
     It needs a reason.
@@ -216,7 +212,7 @@ async def discard_rebalance(
         )
     event = events.DiscardRebalance(generation, caller(request), reason)
     again = accepted(await group.handle(event), ComputedAgain)
-    return HeldGenerationAnswer(generation_id=again.generation_id)
+    return GenerationAnswer(generation_id=again.generation_id)
 
 
 async def _apply(group: GroupRuntime, event: events.Event) -> None:

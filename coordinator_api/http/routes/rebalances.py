@@ -24,7 +24,8 @@ from coordinator_api.http.dependencies import (
     problems,
     run_on_document,
 )
-from coordinator_api.http.models.groups import RebalanceExplanation, RebalanceList, ReportAnswer
+from coordinator_api.http.models.groups import RebalanceExplanation, RebalanceList
+from coordinator_api.http.models.levers import GenerationAnswer
 from coordinator_api.http.models.members import TASK_PATTERN
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.coordinator import Coordinator
@@ -67,14 +68,14 @@ async def list_rebalances(
 @router.post(
     "",
     status_code=201,
-    responses={200: {"model": ReportAnswer}, **problems(404, 409, 415)},
+    responses={200: {"model": GenerationAnswer}, **problems(404, 409, 415)},
     openapi_extra=document_body(
         "A rebalance/1 document of this group with its output and the source `kafka`; docs/formats.md describes it."
     ),
 )
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
-) -> ReportAnswer:
+) -> GenerationAnswer:
     """Report a rebalance that was led elsewhere: 201 when it is new, 200 when it is known, 409 when it is too old.
 
     The first report creates the group, which is shown like any other. Its members cannot join here.
@@ -83,7 +84,7 @@ async def report_rebalance(
     read = await run_on_document(request, coordinator, "body", read_report, group_id, coordinator.document_bounds)
     reported = accepted(await coordinator.report(group_id, read, principal_of(request).group_prefix), RebalanceReported)
     response.status_code = 201 if reported.created else 200
-    return ReportAnswer(generation_id=reported.generation_id)
+    return GenerationAnswer(generation_id=reported.generation_id)
 
 
 @router.get("/{generation}", responses={200: _RECORDED})
