@@ -23,7 +23,6 @@ from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.json_objects import not_json, read_document
 from coordinator_api.http.models.members import MAX_TEXT_LENGTH
-from coordinator_api.http.models.service import ProblemDocument
 from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, refusing_input, stopping
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.group_runtime import GroupRuntime
@@ -137,7 +136,6 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
         described[status] = {
             "description": f"RFC 9457; `code`: {', '.join(codes) or 'INVALID_REQUEST'}",
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
-            "model": ProblemDocument,
         }
     return described
 

@@ -23,6 +23,7 @@ from starlette.responses import Response
 from coordinator_api.http.audit import MAX_REASON, REASON_PATTERN
 from coordinator_api.http.call_rights import ENDPOINTS, OPEN_PATHS
 from coordinator_api.http.dependencies import JsonBody
+from coordinator_api.http.models.service import ProblemDocument
 from coordinator_api.http.problems import MEDIA_TYPE, MOVED
 from coordinator_api.http.proxies import public_address
 
@@ -66,7 +67,6 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     _take_reasons(document)
     for operation in _operations(document):
         _give_examples(operation, examples().get(operation["operationId"], {}))
-        _say_problems_once(operation)
     return document
 
 
@@ -78,8 +78,10 @@ def examples() -> dict[str, dict[str, Any]]:
 
 
 def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
-    """Those that `JsonBody` reads. FastAPI does not know that a dependency reads a body."""
-    models: list[tuple[type[BaseModel], Literal["validation"]]] = []
+    """Those that `JsonBody` reads: FastAPI does not know that a dependency reads a body. And the form of problems, to
+    which `problems` refers.
+    """
+    models: list[tuple[type[BaseModel], Literal["validation"]]] = [(ProblemDocument, "validation")]
     for route in app.routes:
         if isinstance(route, APIRoute):
             for body in (each.call for each in route.dependant.dependencies if isinstance(each.call, JsonBody)):
@@ -87,7 +89,6 @@ def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
                     document["paths"][route.path][method.lower()]["requestBody"] = body.described
                 models.append((body.model, "validation"))
     _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")
-    _close_maps(definitions)
     document["components"]["schemas"].update(definitions["$defs"])
 
 
@@ -147,23 +148,3 @@ def _give_examples(operation: dict[str, Any], found: dict[str, Any]) -> None:
     for place, example in found.items():
         described_place = operation["requestBody"] if place == "body" else operation["responses"][place]
         described_place["content"][_JSON]["example"] = example
-
-
-def _say_problems_once(operation: dict[str, Any]) -> None:
-    """An error comes as a problem. FastAPI describes it as plain JSON, too."""
-    for answer in operation["responses"].values():
-        content = answer.get("content", {})
-        if MEDIA_TYPE in content:
-            content.pop(_JSON, None)
-
-
-def _close_maps(schema: Any) -> None:
-    """pydantic says which keys of a map have which values, and not that there are no others."""
-    if isinstance(schema, dict):
-        if "patternProperties" in schema:
-            schema.setdefault("additionalProperties", False)
-        for inner in schema.values():
-            _close_maps(inner)
-    elif isinstance(schema, list):
-        for inner in schema:
-            _close_maps(inner)

@@ -86,10 +86,10 @@ Base64 = Annotated[
         }
     ),
 ]
-Task = Annotated[
-    TaskId,
-    PlainValidator(_task),
-    WithJsonSchema({"type": "string", "pattern": TASK_PATTERN, "maxLength": MAX_TEXT_LENGTH, "examples": ["0_3"]}),
+Task = Annotated[TaskId, PlainValidator(_task), WithJsonSchema(_TASK_TEXT.json_schema())]
+OffsetSums = Annotated[
+    dict[Task, Int64],
+    Field(max_length=MAX_OFFSET_SUMS, fail_fast=True, json_schema_extra={"additionalProperties": False}),
 ]
 
 
@@ -193,7 +193,7 @@ class HeartbeatBody(_SentByMember):
     """
 
     generation_id: Int32
-    task_offset_sums: Annotated[dict[Task, Int64], Field(max_length=MAX_OFFSET_SUMS, fail_fast=True)] | None = Field(
+    task_offset_sums: OffsetSums | None = Field(
         None, description="By task, the sum of the offsets that the member has reached."
     )
     group_instance_id: Name | None = None
