@@ -151,6 +151,12 @@ def link(operation: str, parameters: Mapping[str, str], body: Mapping[str, objec
     return linked
 
 
+def described_body(model: type[BaseModel], *, required: bool = True, **more: str) -> dict[str, Any]:
+    """For `openapi_extra` of a call. `more`: such as a `description`. `openapi.py` adds the schema of `model`."""
+    schema = {"$ref": f"#/components/schemas/{model.__name__}", **more}
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+
+
 OFF_LOOP_BYTES = 65_536
 """Parsing a larger body on the event loop would hold up the heartbeats of other members."""
 
@@ -171,22 +177,16 @@ class JsonBody(Generic[Model]):
         it may have more than `OFF_LOOP_BYTES`; a setting has another limit then.
         """
         self.model = model
-        self._required = required
+        self.required = required
         self._may_be_large = may_be_large
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """The `requestBody` of its calls; `openapi.py` adds the model's schema."""
-        schema = {"$ref": f"#/components/schemas/{self.model.__name__}"}
-        return {"required": self._required, "content": {"application/json": {"schema": schema}}}
 
     async def __call__(self, request: Request) -> Model:
         """Raises Problem with the place of what is wrong."""
-        if self._required:
+        if self.required:
             check_json(request)
         check_not_encoded(request)
         raw = body_of(request)
-        if not raw and not self._required:
+        if not raw and not self.required:
             raw = b"{}"
         if len(raw) <= OFF_LOOP_BYTES:
             return self.decode(raw)
@@ -225,12 +225,6 @@ async def compute(
     """`run_in_worker`, within `computing`. Raises what both raise."""
     with computing(request, coordinator):
         return await run_in_worker(request, coordinator, function, *arguments)
-
-
-def document_body(description: str) -> dict[str, Any]:
-    """For `openapi_extra` of a call that takes a whole document. Its fields are checked by whoever reads it."""
-    schema = {"type": "object", "description": description}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 async def run_on_document(

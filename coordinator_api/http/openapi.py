@@ -1,5 +1,5 @@
-"""`/openapi.json`: FastAPI's description of the service, with the bodies that `JsonBody` reads, the right to call, what
-another coordinator may answer, and examples.
+"""`/openapi.json`: FastAPI's description of the service, with the bodies that `JsonBody` reads, the right to call, and
+what another coordinator may answer.
 
 The document is made once and kept as bytes: it has 200 KB, and anybody on this machine may ask for it in a loop.
 """
@@ -7,10 +7,9 @@ The document is made once and kept as bytes: it has 200 KB, and anybody on this 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import Any, Literal
 
 from fastapi import FastAPI
@@ -22,13 +21,12 @@ from starlette.responses import Response
 
 from coordinator_api.http.audit import MAX_REASON, REASON_PATTERN
 from coordinator_api.http.call_rights import ENDPOINTS, OPEN_PATHS
-from coordinator_api.http.dependencies import JsonBody
+from coordinator_api.http.dependencies import JsonBody, described_body
+from coordinator_api.http.models.documents import DefinitionDocument, RebalanceDocument
+from coordinator_api.http.models.groups import AssignAnswer
 from coordinator_api.http.models.service import ProblemDocument
 from coordinator_api.http.problems import MEDIA_TYPE, MOVED
 from coordinator_api.http.proxies import public_address
-
-EXAMPLES_FILE = Path(__file__).with_name("examples.json")
-"""Of each body and each answer. They come from a real service, and a test has it answer all of them again."""
 
 SECURITY_SCHEME = "bearerToken"
 _REASON: dict[str, Any] = {
@@ -39,7 +37,6 @@ _REASON: dict[str, Any] = {
     "description": "Why, for the audit log.",
 }
 _NEEDS_A_REASON = "/v1/groups/{group}/discard"
-_JSON = "application/json"
 
 
 def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
@@ -53,7 +50,7 @@ def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
         return json.dumps({**described(app, needs_token=with_token), **servers}).encode("ascii")
 
     async def openapi(request: Request) -> Response:
-        return Response(document(needs_token(), public_address(request.scope).prefix), media_type=_JSON)
+        return Response(document(needs_token(), public_address(request.scope).prefix), media_type="application/json")
 
     app.add_route("/openapi.json", openapi, include_in_schema=False)
 
@@ -65,36 +62,23 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     _secure(document, needs_token)
     _say_where_groups_are(document)
     _take_reasons(document)
-    for operation in _operations(document):
-        _give_examples(operation, examples().get(operation["operationId"], {}))
     return document
 
 
-@cache
-def examples() -> dict[str, dict[str, Any]]:
-    """By operation: `body`, and by status what is answered."""
-    found: dict[str, dict[str, Any]] = json.loads(EXAMPLES_FILE.read_text(encoding="ascii"))
-    return found
-
-
 def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
-    """Those that `JsonBody` reads: FastAPI does not know that a dependency reads a body. And the form of problems, to
-    which `problems` refers.
+    """Those that `JsonBody` reads: FastAPI does not know that a dependency reads a body. Also the models to which
+    `problems` and `described_body` refer, and one whose example has nulls, which FastAPI drops.
     """
-    models: list[tuple[type[BaseModel], Literal["validation"]]] = [(ProblemDocument, "validation")]
+    others = (ProblemDocument, DefinitionDocument, RebalanceDocument, AssignAnswer)
+    models: list[tuple[type[BaseModel], Literal["validation"]]] = [(each, "validation") for each in others]
     for route in app.routes:
         if isinstance(route, APIRoute):
             for body in (each.call for each in route.dependant.dependencies if isinstance(each.call, JsonBody)):
                 for method in route.methods or ():
-                    document["paths"][route.path][method.lower()]["requestBody"] = body.described
+                    document["paths"][route.path][method.lower()] |= described_body(body.model, required=body.required)
                 models.append((body.model, "validation"))
     _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")
     document["components"]["schemas"].update(definitions["$defs"])
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in document["paths"].values():
-        yield from path.values()
 
 
 def _secure(document: dict[str, Any], needs_token: bool) -> None:
@@ -141,10 +125,3 @@ def _take_reasons(document: dict[str, Any]) -> None:
             if reason["required"]:
                 reason["schema"] = {**_REASON["schema"], "minLength": 1}
             operation["parameters"] = [*operation.get("parameters", ()), reason]
-
-
-def _give_examples(operation: dict[str, Any], found: dict[str, Any]) -> None:
-    """`found`: `body`, and by status what is answered."""
-    for place, example in found.items():
-        described_place = operation["requestBody"] if place == "body" else operation["responses"][place]
-        described_place["content"][_JSON]["example"] = example

@@ -102,7 +102,7 @@ def _about(parameter: Mapping[str, Any]) -> tuple[str, str]:
 def _body(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     """The fields of a body, one level deep; the names of what is inside are those of /openapi.json."""
     name = schema.get("$ref", "").rpartition("/")[2]
-    found = document["components"]["schemas"].get(name, schema)
+    found = {**document["components"]["schemas"].get(name, {}), **schema}
     required = found.get("required", ())
     rows = [
         (code(each), _kind(about), "yes" if each in required else "", about.get("description", ""))

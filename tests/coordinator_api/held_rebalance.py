@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import httpx
 
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
@@ -13,15 +11,10 @@ ADA = {"User-Agent": "ada/1"}
 HOUR_MS = 3_600_000
 
 
-def held_rebalance(client: httpx.Client, process_ids: Sequence[str] = ()) -> tuple[HttpMember, HttpMember]:
-    """The first member runs all four tasks. The second one has their state on its disk, and is to get two of them.
-
-    `process_ids`: theirs, by default random ones.
-    """
+def held_rebalance(client: httpx.Client) -> tuple[HttpMember, HttpMember]:
+    """The first member runs all four tasks. The second one has their state on its disk, and is to get two of them."""
     group_id = new_group(client)
     first, second = HttpMember(client, group_id), HttpMember(client, group_id)
-    for member, process_id in zip((first, second), process_ids, strict=False):
-        member.process_id = process_id
     first.subscribe()
     settle(first)
     held = client.put(f"{first.path}/hold", json={"time_limit_ms": HOUR_MS}, params={"reason": "a sale"}, headers=ADA)

@@ -1,8 +1,25 @@
-"""What bodies and answers may hold. Each is one model, which decodes, validates and documents."""
+"""What bodies and answers may hold. Each is one model, which decodes, validates and documents.
+
+Its fields have the examples, too. Swagger UI and other tools compose the example of a body or an answer: each field has
+its first example, else its default, else some value of its type.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coordinator_api.http.models.documents import A_MEMBER_ID, A_TIME_MS
+
+GroupId = Annotated[str, Field(examples=["words"])]
+MemberId = Annotated[str, Field(examples=[A_MEMBER_ID])]
+ProcessId = Annotated[str, Field(examples=["3f0c2b1e-6c1d-4a53-9a43-2f1f5e6b7a10"])]
+TaskId = Annotated[str, Field(examples=["0_1"])]
+State = Annotated[str, Field(examples=["Stable"])]
+Generation = Annotated[int, Field(examples=[1])]
+Caller = Annotated[str, Field(examples=["auth.token, curl/8.5.0 at 127.0.0.1"])]
+TimeMs = Annotated[int, Field(description="Milliseconds since the epoch.", examples=[A_TIME_MS])]
 
 
 class StrictBody(BaseModel):

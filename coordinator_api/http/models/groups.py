@@ -13,57 +13,55 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from assignor.types import Role
 from coordinator_api.group.description import DescribedMember
-from coordinator_api.http.models.levers import HeldAnswer, LeversAnswer
-
-_MS = "Milliseconds since the epoch."
+from coordinator_api.http.models import Caller, Generation, GroupId, MemberId, ProcessId, State, TaskId, TimeMs
+from coordinator_api.http.models.documents import A_REBALANCE, AN_OUTPUT
+from coordinator_api.http.models.levers import Forecast, HeldAnswer, LeversAnswer
 
 
 class DeclareAnswer(BaseModel):
     """`revision`: how many definitions this group has had."""
 
-    group_id: str
-    revision: int
+    group_id: GroupId
+    revision: int = Field(examples=[1])
 
 
 class _ShownGroup(BaseModel):
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
-    group_id: str
-    state: str
-    generation_id: int
-    draining: bool
-    probing_rebalance_at_ms: int | None = Field(description=_MS)
-    error: str | None = Field(description="Of the last rebalance.")
-    led_by: str | None = Field(description="Who else leads the group.")
-    condition: str | None = Field(None, description="What is wrong although the state looks well, in a word or two.")
-    declared_at_ms: int | None = Field(
-        None, description=f"When the present definition came; null when that is not known. {_MS}"
-    )
+    group_id: GroupId
+    state: State
+    generation_id: Generation
+    draining: bool = Field(examples=[False])
+    probing_rebalance_at_ms: TimeMs | None
+    error: str | None = Field(description="Of the last rebalance.", examples=[None])
+    led_by: str | None = Field(description="Who else leads the group.", examples=[None])
+    condition: str | None = Field(None, description="What is wrong although the state looks well.", examples=[None])
+    declared_at_ms: TimeMs | None = Field(None, description="When the present definition came; null when not known.")
 
 
 class GroupLine(_ShownGroup):
     """One line of the list of groups."""
 
-    members: int
+    members: int = Field(examples=[1])
     notices: int = Field(0, description="How many notices its members told.")
 
 
 class UnreadableGroupLine(BaseModel):
     """A group whose log cannot be read. It is not led."""
 
-    group_id: str
-    reason: str
+    group_id: str = Field(examples=["orders"])
+    reason: str = Field(examples=["record 2 has been changed: its checksum does not fit"])
 
 
 class QuotaAnswer(BaseModel):
-    used: int
-    allowed: int | None = Field(description="Null when there is no limit.")
+    used: int = Field(examples=[1])
+    allowed: int | None = Field(description="Null when there is no limit.", examples=[100])
 
 
 class QuotasAnswer(BaseModel):
     """What one tenant has and may have. A tenant is a prefix of group ids."""
 
-    group_prefix: str
+    group_prefix: str = Field(examples=["words"])
     groups: QuotaAnswer
     members: QuotaAnswer
     bytes: QuotaAnswer
@@ -79,56 +77,56 @@ class GroupList(BaseModel):
 class GroupsCluster(BaseModel):
     """The cluster that the definition names, and whether it answers."""
 
-    provider: str
-    bootstrap_servers: str | None
-    looked_at_ms: int | None = Field(description=_MS)
-    failing_since_ms: int | None = Field(description=_MS)
-    error: str | None
+    provider: str = Field(examples=["kafka"])
+    bootstrap_servers: str | None = Field(examples=["broker-1:9092"])
+    looked_at_ms: TimeMs | None
+    failing_since_ms: TimeMs | None = Field(examples=[None])
+    error: str | None = Field(examples=[None])
 
 
 class LastRebalanceAnswer(BaseModel):
-    generation_id: int
-    reason: str | None
-    outcome: str
-    error: str | None
+    generation_id: Generation
+    reason: str | None = Field(examples=["member-joined"])
+    outcome: str = Field(examples=["stable"])
+    error: str | None = Field(examples=[None])
     error_code: int
-    missing_topics: list[str]
-    revision: int = Field(description="Of the definition that it was computed from.")
+    missing_topics: list[str] = Field(examples=[[]])
+    revision: int = Field(examples=[1], description="Of the definition that it was computed from.")
 
 
 class NoticeAnswer(BaseModel):
     """What a process told people: as a `NoticeBody`."""
 
-    process_id: str
-    code: str
-    text: str
-    count: int
-    at_ms: int = Field(description=_MS)
+    process_id: ProcessId
+    code: str = Field(examples=["RECORDS_DROPPED"])
+    text: str = Field(examples=["3 records could not be decoded"])
+    count: int = Field(examples=[3])
+    at_ms: TimeMs
 
 
 class GroupMemberAnswer(BaseModel):
     """One member. `active`, `standby`, `warm_up`: the tasks that its last assignment gives it."""
 
-    member_id: str
-    client_id: str | None
-    group_instance_id: str | None
-    incarnation: int | None
-    process_id: str | None
-    rack: str | None = Field(description="Its `client.rack`.")
-    client_tags: dict[str, str] = Field(description="Its `client.tag.…`.")
-    user_endpoint: str | None = Field(description="Where its instance answers queries.")
-    generation_id: int
+    member_id: MemberId
+    client_id: str | None = Field(examples=["words-1"])
+    group_instance_id: str | None = Field(examples=[None])
+    incarnation: int | None = Field(examples=[None])
+    process_id: ProcessId | None
+    rack: str | None = Field(description="Its `client.rack`.", examples=["eu-1a"])
+    client_tags: dict[str, str] = Field(description="Its `client.tag.…`.", examples=[{"zone": "eu-1a"}])
+    user_endpoint: str | None = Field(description="Where its instance answers queries.", examples=["words-1:8080"])
+    generation_id: Generation
     joined: bool
     fetched: bool = Field(description="Whether it has the assignment of the group's generation.")
-    away_until_ms: int | None = Field(
-        description=f"Until when its place waits for it, because it left and may come back; null when it is here. {_MS}"
+    away_until_ms: TimeMs | None = Field(
+        description="Until when its place waits for it after it left; null when it is here.", examples=[None]
     )
-    last_heard_ms: int | None = Field(description=_MS)
-    session_timeout_ms: int | None
-    rebalance_timeout_ms: int | None
-    active: list[str]
-    standby: list[str]
-    warm_up: list[str]
+    last_heard_ms: TimeMs | None
+    session_timeout_ms: int | None = Field(examples=[45_000])
+    rebalance_timeout_ms: int | None = Field(examples=[300_000])
+    active: list[TaskId]
+    standby: list[TaskId] = Field(examples=[[]])
+    warm_up: list[TaskId] = Field(examples=[[]])
 
     @classmethod
     def of(cls, member: DescribedMember) -> Self:
@@ -163,67 +161,65 @@ class TaskCopyAnswer(BaseModel):
     task. `end_offset_sum`: the records of its changelogs, null when not known.
     """
 
-    task: str
-    role: str
-    member_id: str
-    process_id: str | None
-    lag: int | None
-    end_offset_sum: int | None
+    task: TaskId
+    role: str = Field(examples=["active"])
+    member_id: MemberId
+    process_id: ProcessId | None
+    lag: int | None = Field(examples=[120])
+    end_offset_sum: int | None = Field(examples=[1_000])
 
 
 class GroupAnswer(_ShownGroup):
     """A group as operators see it. `advice`: what to do, in a sentence or two; null when there is nothing to do."""
 
-    revision: int = Field(description="How many definitions the group has had.")
-    declared_by: str | None = Field(description="Who sent the present definition; null when that is not known.")
+    revision: int = Field(examples=[1], description="How many definitions the group has had.")
+    declared_by: Caller | None = Field(description="Who sent the present definition; null when that is not known.")
     levers: LeversAnswer
-    held_rebalance: HeldAnswer | None
-    reason: str | None = Field(description="Why the present rebalance was started.")
+    held_rebalance: HeldAnswer | None = Field(examples=[None])
+    reason: str | None = Field(description="Why the present rebalance was started.", examples=["member-joined"])
     settled: bool
-    last_reported_ms: int | None = Field(description=_MS)
+    last_reported_ms: TimeMs | None = Field(examples=[None])
     last_rebalance: LastRebalanceAnswer | None
-    application_id: str
-    assignor: str
-    configs: dict[str, JsonValue]
+    application_id: GroupId
+    assignor: str = Field(examples=["HighAvailabilityTaskAssignor"])
+    configs: dict[str, JsonValue] = Field(examples=[{"num.standby.replicas": 1}])
     members: list[GroupMemberAnswer]
     tasks: list[TaskCopyAnswer]
     cluster: GroupsCluster | None
-    advice: str | None
-    stored_bytes: int = Field(description="What its log and its recorded rebalances take in the store.")
+    advice: str | None = Field(examples=[None])
+    stored_bytes: int = Field(description="What its log and recorded rebalances take in the store.", examples=[4_096])
     notices: list[NoticeAnswer] = Field(description="What its processes have to tell people.")
 
 
 class StoredRecordAnswer(BaseModel):
     """One record of a stored log. `problem`: what is wrong with it, null when it is as it was written."""
 
-    sequence: int
-    body: str | None = Field(description="A record as JSON; null when it is no text, or cannot be read.")
-    body_base64: str | None = Field(description="The bytes that are stored in place of a text.")
+    sequence: int = Field(examples=[1])
+    body: str | None = Field(description="A record as JSON; null when it cannot be read.", examples=['{"type": "..."}'])
+    body_base64: str | None = Field(description="The bytes that are stored in place of a text.", examples=[None])
     checksum: int | None = Field(description="CRC-32 of group, number and body; null when it cannot be read.")
-    ends_commit: bool | None = Field(
-        description="Whether it is the last record of its transaction; null when that cannot be read."
-    )
+    ends_commit: bool | None = Field(description="Whether it ends its transaction; null when that cannot be read.")
     intact: bool
-    problem: str | None
+    problem: str | None = Field(examples=[None])
 
 
 class StoredLogAnswer(BaseModel):
     """The log of a group as it is stored. `problem`: why it cannot be read, null when it can."""
 
     format: Literal["group-log/1"]
-    group_id: str
-    sequence: int = Field(description="The number that the last record has to have.")
-    problem: str | None
+    group_id: GroupId
+    sequence: int = Field(description="The number that the last record has to have.", examples=[1])
+    problem: str | None = Field(examples=[None])
     records: list[StoredRecordAnswer]
 
 
 class KeptOfLog(BaseModel):
     """`last_record`: the number of the last record that counts. `generation_id`, `revision`: what it leads to."""
 
-    records: int
-    last_record: int
+    records: int = Field(examples=[1])
+    last_record: int = Field(examples=[1])
     generation_id: int
-    revision: int
+    revision: int = Field(examples=[1])
 
 
 class DroppedOfLog(BaseModel):
@@ -231,23 +227,23 @@ class DroppedOfLog(BaseModel):
     have begun in these records.
     """
 
-    records: int
-    first_record: int | None
-    last_record: int | None
-    members: list[str]
-    generations: list[int]
+    records: int = Field(examples=[4])
+    first_record: int | None = Field(examples=[2])
+    last_record: int | None = Field(examples=[5])
+    members: list[MemberId]
+    generations: list[Generation]
 
 
 class RepairAnswer(BaseModel):
     """`executed`: whether it was done, or would be. `generation_id`: the one that the group goes on from."""
 
-    group_id: str
-    executed: bool
-    problem: str
-    generation_id: int
+    group_id: GroupId
+    executed: bool = Field(examples=[False])
+    problem: str = Field(examples=["record 2 has been changed: its checksum does not fit"])
+    generation_id: int = Field(examples=[1_000_005])
     kept: KeptOfLog
     dropped: DroppedOfLog
-    advice: str
+    advice: str = Field(examples=["Nothing has been changed. Save the log first: GET /v1/groups/words/log"])
 
 
 class HoldOfRebalance(BaseModel):
@@ -255,10 +251,10 @@ class HoldOfRebalance(BaseModel):
     `replaced` by another rebalance; null while it waits.
     """
 
-    since_ms: int = Field(description=_MS)
-    ended: str | None
-    by: str | None
-    at_ms: int | None = Field(description=_MS)
+    since_ms: TimeMs
+    ended: str | None = Field(examples=["approved"])
+    by: Caller | None
+    at_ms: TimeMs | None
     reason: str | None
 
 
@@ -267,27 +263,25 @@ class RebalanceLine(BaseModel):
     of a rebalance that waited. `led_by`: only of a rebalance that another leader reported.
     """
 
-    generation_id: int
-    now_ms: int = Field(description=_MS)
-    reason: str
-    outcome: str
-    members: int
-    definition_revision: int
-    probing_rebalance_at_ms: int | None = Field(description=_MS)
-    followup_rebalance: bool
-    error: str | None
-    took_ms: int | None = Field(
-        None, description="From its beginning until its assignments were computed; null when that is not known."
-    )
-    hold: HoldOfRebalance | None = Field(None, exclude_if=operator.not_)
-    led_by: str | None = Field(None, exclude_if=operator.not_)
+    generation_id: Generation
+    now_ms: TimeMs
+    reason: str = Field(examples=["member-joined"])
+    outcome: str = Field(examples=["stable"])
+    members: int = Field(examples=[1])
+    definition_revision: int = Field(examples=[1])
+    probing_rebalance_at_ms: TimeMs | None
+    followup_rebalance: bool = Field(examples=[False])
+    error: str | None = Field(examples=[None])
+    took_ms: int | None = Field(None, description="From its start to its result; null when not known.", examples=[250])
+    hold: HoldOfRebalance | None = Field(None, exclude_if=operator.not_, examples=[None])
+    led_by: str | None = Field(None, exclude_if=operator.not_, examples=[None])
 
 
 class RebalanceList(BaseModel):
     """`next_before`: the `before` of the next page, null on the last one."""
 
     rebalances: list[RebalanceLine]
-    next_before: int | None
+    next_before: Generation | None = Field(examples=[None])
 
 
 class RebalanceExplanation(BaseModel):
@@ -295,18 +289,18 @@ class RebalanceExplanation(BaseModel):
     where it is, in words (`text`) and for programs, as in `output.explanations` of rebalance/1.
     """
 
-    group_id: str
-    generation_id: int
-    error: str | None
+    group_id: GroupId
+    generation_id: Generation
+    error: str | None = Field(examples=[None])
     same_result: bool
-    explanations: list[dict[str, Any]]
+    explanations: list[dict[str, Any]] = Field(examples=[[{"task": "0_1", "text": "0_1 started: active on 3f0c2b1e"}]])
 
 
 class AssignAnswer(BaseModel):
     """`output`: as in the format of the request."""
 
-    id: str
-    output: dict[str, Any]
+    id: str = Field(examples=[A_REBALANCE["id"]])
+    output: dict[str, Any] = Field(examples=[AN_OUTPUT])
 
 
 class SimulateAnswer(BaseModel):
@@ -314,5 +308,5 @@ class SimulateAnswer(BaseModel):
     task is at the end, and the `model` behind it. Times in milliseconds.
     """
 
-    id: str
-    forecast: dict[str, Any]
+    id: str = Field(examples=[A_REBALANCE["id"]])
+    forecast: Forecast

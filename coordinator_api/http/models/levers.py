@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
-from coordinator_api.http.models import StrictBody
+from coordinator_api.http.models import Caller, Generation, MemberId, ProcessId, StrictBody, TaskId, TimeMs
 
 SHORTEST_HOLD_MS = 1_000
 LONGEST_HOLD_MS = 604_800_000
 """A week. Members of a group that waits go on, but nobody takes over what is slow."""
 
-_MS = "Milliseconds since the epoch."
+Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_after_ms": 500, "active_moves": 1}])]
+"""The examples have some of its fields."""
 
 
 class RejoinGraceBody(StrictBody):
@@ -25,14 +26,14 @@ class HoldBody(StrictBody):
     """How long a computed rebalance waits for approval at most."""
 
     time_limit_ms: int = Field(
-        ge=SHORTEST_HOLD_MS, le=LONGEST_HOLD_MS, description="Then it is carried out. In milliseconds."
+        ge=SHORTEST_HOLD_MS, le=LONGEST_HOLD_MS, description="Milliseconds. Then it is carried out.", examples=[600_000]
     )
 
 
 class GenerationAnswer(BaseModel):
     """`generation_id`: of the rebalance that waited, or that is now known."""
 
-    generation_id: int
+    generation_id: Generation
 
 
 class LeverAnswer(BaseModel):
@@ -41,13 +42,13 @@ class LeverAnswer(BaseModel):
     # made of a `Lever` of the group
     model_config = ConfigDict(from_attributes=True, validate_by_name=True)
 
-    by: str | None = Field(validation_alias=AliasPath("decision", "by"))
-    at_ms: int = Field(validation_alias=AliasPath("decision", "at_ms"), description=_MS)
-    reason: str | None = Field(validation_alias=AliasPath("decision", "reason"))
+    by: Caller | None = Field(validation_alias=AliasPath("decision", "by"))
+    at_ms: TimeMs = Field(validation_alias=AliasPath("decision", "at_ms"))
+    reason: str | None = Field(validation_alias=AliasPath("decision", "reason"), examples=["the disk is replaced"])
 
 
 class HoldLever(LeverAnswer):
-    time_limit_ms: int = Field(validation_alias="value_ms")
+    time_limit_ms: int = Field(validation_alias="value_ms", examples=[600_000])
 
 
 class HeldAnswer(BaseModel):
@@ -57,11 +58,11 @@ class HeldAnswer(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
 
-    generation_id: int
-    since_ms: int = Field(description=_MS)
-    until_ms: int = Field(description=f"{_MS} Then it is carried out.")
-    outcome: str
-    tasks_to_move: list[Annotated[str, BeforeValidator(str)]]
+    generation_id: Generation
+    since_ms: TimeMs
+    until_ms: TimeMs = Field(description="Milliseconds since the epoch. Then it is carried out.")
+    outcome: str = Field(examples=["follow-up"])
+    tasks_to_move: list[Annotated[TaskId, BeforeValidator(str)]]
 
 
 class LookedAtHeld(HeldAnswer):
@@ -69,8 +70,8 @@ class LookedAtHeld(HeldAnswer):
     what-if. `forecast`: as of `POST /v1/simulate`. Each is null when it cannot be computed.
     """
 
-    difference: dict[str, Any] | None
-    forecast: dict[str, Any] | None
+    difference: dict[str, Any] | None = Field(examples=[{"active_elsewhere": 1, "standbys_new": 0, "tasks": []}])
+    forecast: Forecast | None
 
 
 class HoldAnswer(BaseModel):
@@ -81,31 +82,31 @@ class HoldAnswer(BaseModel):
 
 
 class RejoinGraceLever(LeverAnswer):
-    grace_ms: int = Field(validation_alias="value_ms")
+    grace_ms: int = Field(validation_alias="value_ms", examples=[60_000])
 
 
 class MissingForDrain(BaseModel):
     """What a drain waits for. `task`: an active one that has to go; null for what concerns all of them."""
 
-    task: str | None
-    role: str | None
-    why: str
+    task: TaskId | None
+    role: str | None = Field(examples=["active"])
+    why: str = Field(examples=["waits for its turn to be restored elsewhere (max.warmup.replicas)"])
 
 
 class DrainedLever(LeverAnswer):
     """`member_id`: null when the whole process is drained."""
 
-    process_id: str
-    member_id: str | None
-    safe_to_stop: bool = Field(description="Nothing stands still when it is stopped now.")
+    process_id: ProcessId
+    member_id: MemberId | None = Field(examples=[None])
+    safe_to_stop: bool = Field(description="Nothing stands still when it is stopped now.", examples=[False])
     missing: list[MissingForDrain]
 
 
 class LeversAnswer(BaseModel):
     """What operators have set beside Kafka's behaviour. Null or empty: off."""
 
-    hold: HoldLever | None
-    rejoin_grace: RejoinGraceLever | None
-    promotion: LeverAnswer | None
-    pause: LeverAnswer | None
-    drained: list[DrainedLever]
+    hold: HoldLever | None = Field(examples=[None])
+    rejoin_grace: RejoinGraceLever | None = Field(examples=[None])
+    promotion: LeverAnswer | None = Field(examples=[None])
+    pause: LeverAnswer | None = Field(examples=[None])
+    drained: list[DrainedLever] = Field(examples=[[]])

@@ -29,6 +29,8 @@ from pydantic import (
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Join
 from coordinator_api.http.json_objects import check_values
+from coordinator_api.http.models import Caller, Generation, MemberId, State, TimeMs
+from coordinator_api.http.models.documents import A_MEMBER_ID, A_SUBSCRIPTION, AN_ASSIGNMENT
 from coordinator_api.runtime.notices import ProcessNotice
 
 MAX_TEXT_LENGTH = 1_000
@@ -46,6 +48,8 @@ MAX_UNKNOWN_BYTES = 4_096
 
 TASK_PATTERN = r"^([\s\S]+__)?[0-9]{1,9}_[0-9]{1,9}$"
 """`subtopology_partition`, after the name of a named topology. No group has as many of either as nine digits say."""
+
+_BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
 _TASK_TEXT = TypeAdapter(
     Annotated[str, StringConstraints(strict=True, pattern=TASK_PATTERN, max_length=MAX_TEXT_LENGTH)]
@@ -78,13 +82,7 @@ PositiveMs = Annotated[int, Field(ge=1, le=JAVA_INT_MAX)]
 Base64 = Annotated[
     bytes,
     PlainValidator(_decoded_base64),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
-            "contentEncoding": "base64",
-        }
-    ),
+    WithJsonSchema({"type": "string", "pattern": _BASE64, "contentEncoding": "base64", "examples": [A_SUBSCRIPTION]}),
 ]
 Task = Annotated[TaskId, PlainValidator(_task), WithJsonSchema(_TASK_TEXT.json_schema())]
 OffsetSums = Annotated[
@@ -94,7 +92,7 @@ OffsetSums = Annotated[
 
 
 def _describe_unknown_fields(schema: dict[str, Any]) -> None:
-    schema["additionalProperties"] = True
+    del schema["additionalProperties"]  # it may have any: tools would make up one for the example if this said so
     schema["maxProperties"] = len(schema["properties"]) + MAX_UNKNOWN_FIELDS
 
 
@@ -149,7 +147,7 @@ class SubscriptionBody(_SentByMember):
     incarnation: Count | None = Field(
         None, description="Rises each time the static member is started anew; older incarnations are fenced."
     )
-    client_id: Name | None = None
+    client_id: Name | None = Field(None, examples=["words-1"])
     join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
         None,
         description="Of a first join, chosen by the caller. A first join with the same one is a repetition: it makes "
@@ -160,8 +158,8 @@ class SubscriptionBody(_SentByMember):
         description="Whether the member is removed soon after the connection breaks on which the heartbeats of its "
         "process come (group.disconnect.grace.ms).",
     )
-    session_timeout_ms: PositiveMs
-    rebalance_timeout_ms: PositiveMs
+    session_timeout_ms: PositiveMs = Field(examples=[45_000])
+    rebalance_timeout_ms: PositiveMs = Field(examples=[300_000])
     subscription: Base64 = Field(description="ConsumerProtocolSubscription, its user data a SubscriptionInfo.")
 
     @field_validator("join_id")
@@ -192,9 +190,9 @@ class HeartbeatBody(_SentByMember):
     together 4 KB are ignored.
     """
 
-    generation_id: Int32
+    generation_id: Int32 = Field(examples=[1])
     task_offset_sums: OffsetSums | None = Field(
-        None, description="By task, the sum of the offsets that the member has reached."
+        None, description="By task, the sum of the offsets that the member has reached.", examples=[{"0_1": 880}]
     )
     group_instance_id: Name | None = None
 
@@ -223,7 +221,11 @@ class ProcessHeartbeatBody(_SentByMember):
 
     # fail_fast: to report an error takes far longer than to decode a member
     members: dict[Name, HeartbeatBody] = Field(
-        min_length=1, max_length=MAX_PROCESS_MEMBERS, fail_fast=True, description="By member id."
+        min_length=1,
+        max_length=MAX_PROCESS_MEMBERS,
+        fail_fast=True,
+        description="By member id.",
+        examples=[{A_MEMBER_ID: {"generation_id": 1}}],
     )
     known: Name | None = None
     notices: Annotated[list[NoticeBody], Field(max_length=MAX_NOTICES)] | None = Field(
@@ -250,9 +252,9 @@ class LeaveBody(_SentByMember):
 class DefinitionAnswer(_Answer):
     """The group's present definition. `declared_by`, `declared_at_ms`: null when an earlier release stored it."""
 
-    revision: int
-    declared_by: str | None
-    declared_at_ms: int | None
+    revision: int = Field(examples=[1])
+    declared_by: Caller | None
+    declared_at_ms: TimeMs | None
 
 
 class SubscriptionAnswer(_Answer):
@@ -260,9 +262,9 @@ class SubscriptionAnswer(_Answer):
     the member has to run. `paused`: as in `HeartbeatAnswer`.
     """
 
-    member_id: str
-    generation_id: int
-    state: str
+    member_id: MemberId
+    generation_id: Generation
+    state: State = Field(examples=["PreparingRebalance"])
     definition: DefinitionAnswer
     paused: Paused = False
 
@@ -272,9 +274,9 @@ class AssignmentAnswer(_Answer):
     members have their assignments, or, when source topics are missing, once these exist.
     """
 
-    generation_id: int
-    assignment: str
-    followup: bool
+    generation_id: Generation
+    assignment: str = Field(examples=[AN_ASSIGNMENT])
+    followup: bool = Field(examples=[False])
 
 
 class HeartbeatAnswer(_Answer):
@@ -282,10 +284,10 @@ class HeartbeatAnswer(_Answer):
     as an operator wishes; left out when it is not so.
     """
 
-    state: str
-    rejoin: bool
-    stop: bool
-    generation_id: int
+    state: State
+    rejoin: bool = Field(examples=[False])
+    stop: bool = Field(examples=[False])
+    generation_id: Generation
     paused: Paused = False
 
 
@@ -294,15 +296,15 @@ class MemberNewsAnswer(_Answer):
     now, 0 for none.
     """
 
-    rejoin: bool
-    stop: bool
-    assignment_generation: int
+    rejoin: bool = Field(examples=[False])
+    stop: bool = Field(examples=[False])
+    assignment_generation: Generation
 
 
 class MemberRefusal(_Answer):
     """`code`: Kafka's name of the error, as in a problem document."""
 
-    code: str
+    code: str = Field(examples=["UNKNOWN_MEMBER_ID"])
     detail: str
 
 
@@ -311,8 +313,10 @@ class ProcessHeartbeatAnswer(_Answer):
     `HeartbeatAnswer`, for all members.
     """
 
-    state: str
-    generation_id: int
-    news: str
-    members: dict[str, MemberNewsAnswer | MemberRefusal]
+    state: State
+    generation_id: Generation
+    news: str = Field(examples=["5b0a9f4c1d2e3f60718293a4"])
+    members: dict[str, MemberNewsAnswer | MemberRefusal] = Field(
+        examples=[{A_MEMBER_ID: {"rejoin": False, "stop": False, "assignment_generation": 1}}]
+    )
     paused: Paused = False

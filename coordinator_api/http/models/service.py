@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from coordinator_api.http.models import StrictBody
+from coordinator_api.http.models import StrictBody, TimeMs
 
 TOKEN_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"  # noqa: S105 (of names)
 GROUPS_PATTERN = r"^[A-Za-z0-9._-]{0,248}\*$"
@@ -15,38 +15,37 @@ GROUPS_PATTERN = r"^[A-Za-z0-9._-]{0,248}\*$"
 class TokenBody(StrictBody):
     """A token to create."""
 
-    name: str = Field(pattern=TOKEN_NAME_PATTERN, description="Whose it is. Shown, logged and listed.")
-    right: Literal["reader", "member", "operator", "admin"] = Field(
-        description="What it allows; each right includes those before it."
-    )
+    name: str = Field(pattern=TOKEN_NAME_PATTERN, description="Whose it is. It is logged and listed.", examples=["ada"])
+    right: Literal["reader", "member", "operator", "admin"] = Field(description="Each includes those before it.")
     groups: str = Field("*", pattern=GROUPS_PATTERN, description="A prefix of group ids and `*`; `*` for all groups.")
     expires: str | None = Field(
         None,
         max_length=64,
         description="A time such as 2027-01-31T00:00:00Z, or a duration such as P90D; null for never.",
+        examples=["P90D"],
     )
 
 
 class _TokenAnswer(BaseModel):
-    name: str
-    right: str
-    groups: str
-    expires_ms: int | None
+    name: str = Field(examples=["ada"])
+    right: str = Field(examples=["reader"])
+    groups: str = Field(examples=["*"])
+    expires_ms: TimeMs | None
 
 
 class CreatedTokenAnswer(_TokenAnswer):
     """`token`: told this once. `note`: what else has changed; null for nothing."""
 
-    token: str
-    note: str | None
+    token: str = Field(examples=["asg_" + "x" * 43])
+    note: str | None = Field(examples=[None])
 
 
 class TokenLine(_TokenAnswer):
     """`source`: `database`, or the setting that has it; then nobody knows who created it, and when."""
 
-    source: str
-    created_ms: int | None
-    created_by: str | None
+    source: str = Field(examples=["database"])
+    created_ms: TimeMs | None
+    created_by: str | None = Field(examples=["auth.token"])
 
 
 class TokenList(BaseModel):
@@ -56,18 +55,18 @@ class TokenList(BaseModel):
 class ServiceAnswer(BaseModel):
     """`links`: where to go, by what is there."""
 
-    service: str
-    what: str
-    release: str
-    links: dict[str, str]
+    service: str = Field(examples=["assignor coordinator"])
+    what: str = Field(examples=["The leader of Kafka Streams groups as a durable HTTP service."])
+    release: str = Field(examples=["1.2.3"])
+    links: dict[str, str] = Field(examples=[{"documentation": "/docs", "groups": "/v1/groups", "ready": "/readyz"}])
 
 
 class VersionAnswer(BaseModel):
     """`api_versions`: how addresses begin. `kafka_version`: of the Kafka Streams whose assignments these are."""
 
-    version: str
-    api_versions: list[str]
-    kafka_version: str
+    version: str = Field(examples=["1.2.3"])
+    api_versions: list[str] = Field(examples=[["v1"]])
+    kafka_version: str = Field(examples=["4.3.1"])
 
 
 class Health(BaseModel):
@@ -77,31 +76,17 @@ class Health(BaseModel):
 class Readiness(Health):
     """`parts`: `store` and `groups`, each with "ok" or what is wrong."""
 
-    parts: dict[str, str]
+    parts: dict[str, str] = Field(examples=[{"store": "ok", "groups": "ok"}])
 
 
 class ProblemDocument(BaseModel):
     """RFC 9457. `code`: Kafka's name of the error; `offset`: the byte at which reading failed."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "urn:assignor:error:GROUP_ID_NOT_FOUND",
-                    "title": "No such group",
-                    "status": 404,
-                    "code": "GROUP_ID_NOT_FOUND",
-                    "detail": "there is no group words: declare it by PUT",
-                }
-            ]
-        }
-    )
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
+    type: str = Field(examples=["urn:assignor:error:GROUP_ID_NOT_FOUND"])
+    title: str = Field(examples=["No such group"])
+    status: int = Field(examples=[404])
+    code: str = Field(examples=["GROUP_ID_NOT_FOUND"])
+    detail: str = Field(examples=["there is no group words: declare it by PUT"])
     offset: int | None = None
     where: str | None = None
     errors: list[dict[str, object]] | None = None

@@ -24,7 +24,7 @@ from coordinator_api.http.dependencies import (
     accepted,
     answer,
     caller,
-    document_body,
+    described_body,
     link,
     named_router,
     one_drained,
@@ -32,6 +32,7 @@ from coordinator_api.http.dependencies import (
     run_on_document,
 )
 from coordinator_api.http.group_document import described_group
+from coordinator_api.http.models.documents import DefinitionDocument
 from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList
 from coordinator_api.http.other_coordinators import OtherCoordinators, all_groups
 from coordinator_api.http.problems import Problem
@@ -52,10 +53,7 @@ _THEN = {
 @router.put(
     "/{group}",
     responses={200: _THEN, 201: {"model": DeclareAnswer, **_THEN}, **problems(404, 409, 415)},
-    openapi_extra=document_body(
-        "A definition: the `input` of a rebalance/1 document without members and leader. A cluster may be named in "
-        "place of its brokers, topics and offsets. docs/formats.md describes rebalance/1."
-    ),
+    openapi_extra=described_body(DefinitionDocument),
 )
 async def declare_group(
     request: Request,

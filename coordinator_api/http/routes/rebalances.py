@@ -18,12 +18,13 @@ from coordinator_api.http.dependencies import (
     accepted,
     answer,
     compute,
-    document_body,
+    described_body,
     link,
     named_router,
     problems,
     run_on_document,
 )
+from coordinator_api.http.models.documents import RebalanceDocument
 from coordinator_api.http.models.groups import RebalanceExplanation, RebalanceList
 from coordinator_api.http.models.levers import GenerationAnswer
 from coordinator_api.http.models.members import TASK_PATTERN
@@ -39,14 +40,6 @@ MAX_PAGE = 1_000
 
 _ONE_OF_THEM = {"group": "$request.path.group", "generation": "$response.body#/rebalances/0/generation_id"}
 _THEN = {"links": {name: link(name, _ONE_OF_THEM) for name in ("show_rebalance", "explain_rebalance")}}
-
-_RECORDED = {
-    "content": {
-        "application/json": {
-            "schema": {"type": "object", "description": "A rebalance/1 document, which docs/formats.md describes."}
-        }
-    }
-}
 
 
 @router.get("", responses={200: {"model": RebalanceList, **_THEN}})
@@ -69,8 +62,10 @@ async def list_rebalances(
     "",
     status_code=201,
     responses={200: {"model": GenerationAnswer}, **problems(404, 409, 415)},
-    openapi_extra=document_body(
-        "A rebalance/1 document of this group with its output and the source `kafka`; docs/formats.md describes it."
+    openapi_extra=described_body(
+        RebalanceDocument,
+        description="A rebalance/1 document of this group with its output and the source `kafka`; docs/formats.md "
+        "describes it.",
     ),
 )
 async def report_rebalance(
@@ -87,7 +82,7 @@ async def report_rebalance(
     return GenerationAnswer(generation_id=reported.generation_id)
 
 
-@router.get("/{generation}", responses={200: _RECORDED})
+@router.get("/{generation}", responses={200: {"model": RebalanceDocument}})
 async def show_rebalance(group_id: GroupId, generation: Generation, coordinator: TheCoordinator) -> Response:
     """One recorded rebalance (rebalance/1), enough to run it again."""
     stored = await _recorded(coordinator, group_id, generation)

@@ -18,17 +18,20 @@ from coordinator_api.http.dependencies import (
     DIGITS,
     TheCoordinator,
     computing,
-    document_body,
+    described_body,
     named_router,
     problems,
     run_on_document,
 )
+from coordinator_api.http.models.documents import RebalanceDocument
 from coordinator_api.http.models.groups import AssignAnswer, SimulateAnswer
 from coordinator_api.runtime.coordinator import Coordinator
 
 router = named_router(prefix="/v1", tags=["stateless"], responses=problems(415))
 
-_RECORDED_DOCUMENT = document_body("A rebalance/1 or placement/1 document, which docs/formats.md describes.")
+_RECORDED_DOCUMENT = described_body(
+    RebalanceDocument, description="A rebalance/1 or placement/1 document, which docs/formats.md describes."
+)
 
 
 @router.post("/assign", response_model=AssignAnswer, openapi_extra=_RECORDED_DOCUMENT)

@@ -1,4 +1,4 @@
-"""What the service says about itself: `/`, `/version`, the page `/docs`, and the examples of its OpenAPI document."""
+"""What the service says about itself: `/`, `/version`, `/openapi.json` and the page `/docs`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,17 @@ from bs4 import BeautifulSoup
 from jsonschema import Draft202012Validator
 
 from coordinator_api.http.app import create_app
-from coordinator_api.http.openapi import described, examples
+from coordinator_api.http.openapi import described
 from coordinator_api.settings import Settings
 from tests.coordinator_api.group_members import problem
-from tests.coordinator_api.http import example_story
 from tests.coordinator_api.service_process import ServiceProcess
 
 TOKEN = "a-token-for-tests"
-WITHOUT_EXAMPLE = {
-    ("fetch_assignment", "application/octet-stream"),
-    ("metrics", "text/plain"),
-}
-"""Answers that are no JSON."""
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    with ServiceProcess(tmp_path_factory.mktemp("docs"), *example_story.FLAGS) as process:
+    with ServiceProcess(tmp_path_factory.mktemp("docs")) as process:
         yield process
 
 
@@ -43,31 +37,6 @@ def operations(document: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield method, path, operation
-
-
-def test_should_answer_each_example_as_the_document_says(tmp_path: Path) -> None:
-    """The bodies are sent to a real service, and the answers are those of the document."""
-    told = example_story.told_anew(tmp_path)
-
-    assert told == examples(), "an answer has changed: run python -m tests.coordinator_api.http.example_story"
-
-
-def test_should_have_an_example_that_its_schema_takes_for_every_body_and_answer(document: Any) -> None:
-    missing, wrong = [], []
-    for _, _, operation in operations(document):
-        places = [operation.get("requestBody", {}), *(each for each in operation["responses"].values())]
-        for media_type, content in ((kind, one) for place in places for kind, one in place.get("content", {}).items()):
-            name = operation["operationId"]
-            if media_type == "application/problem+json" or (name, media_type) in WITHOUT_EXAMPLE:
-                continue
-            if "example" not in content:
-                missing.append((name, media_type))
-                continue
-            schema = {**content["schema"], "components": document["components"]}
-            assert content["schema"], name
-            wrong += [(name, error.message) for error in Draft202012Validator(schema).iter_errors(content["example"])]
-
-    assert (missing, wrong) == ([], [])
 
 
 def schemas_with_default(part: Any) -> Iterator[dict[str, Any]]:
@@ -96,9 +65,6 @@ def test_should_describe_every_error_as_a_problem_with_a_schema(document: Any) -
         for answer in errors.values():
             assert list(answer["content"]) == ["application/problem+json"]
             assert answer["content"]["application/problem+json"]["schema"]["$ref"].endswith("/ProblemDocument")
-    schema = document["components"]["schemas"]["ProblemDocument"]
-    for example in schema["examples"]:
-        Draft202012Validator(schema).validate(example)
 
 
 def test_should_say_whether_calls_carry_a_token(document: Any, tmp_path: Path) -> None:
