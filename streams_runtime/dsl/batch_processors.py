@@ -2,9 +2,9 @@
 
 Rules: `Processor` says which records make a batch. A function treats each row alone, so that its results do not depend
 on where a batch ends. Records keep their headers, and their timestamps if the function gives no others. If the function
-raises an error, it is called again record by record, and the handler decides about the records that fail alone; with
-`retries_one_by_one=False`, the handler decides about each record of the batch. A result of the wrong shape
-(`WrongBatchResult`) ends the thread: no handler is asked.
+raises an error, it is called again with one record at a time, and the handler decides about each record for which this
+call fails as well; with `retries_one_by_one=False`, the handler decides about each record of the batch. A result of the
+wrong shape (`WrongBatchResult`) ends the thread, and no handler is called.
 
 Source: none in Kafka. Each row is treated as by `KStreamMap`, `KStreamMapValues` and `KStreamFilter`.
 """
@@ -22,13 +22,15 @@ from streams_runtime.processors.api import Processor, ProcessorContext
 AnyColumns = RecordColumns[Any, Any]
 
 
-class BatchFunction(Processor[Any, Any], ABC):
-    """The processor of one of these operations. `operation`: its name. `wanted`: the result that its function has to
-    return, in words for errors.
+class BatchOperationProcessor(Processor[Any, Any], ABC):
+    """The processor of one of these operations.
+
+    `operation`: the name of the operation. `expected_result`: the end of an error message, which says what the function
+    has to return.
     """
 
     operation = ""
-    wanted = ""
+    expected_result = ""
 
     def __init__(self, function: Callable[[AnyColumns], Any], retries_one_by_one: bool) -> None:
         self._function = function
@@ -43,7 +45,7 @@ class BatchFunction(Processor[Any, Any], ABC):
             rows = self.rows(batch, returned)
         except WrongBatchResult as error:
             raise WrongBatchResult(
-                f"the function of {self.operation} has returned what cannot be used ({error}): {self.wanted}"
+                f"the function of {self.operation} has returned what cannot be used ({error}): {self.expected_result}"
             ) from error
         self._forward_batch(rows)
 
@@ -52,9 +54,9 @@ class BatchFunction(Processor[Any, Any], ABC):
         """The rows to forward. Raises WrongBatchResult if they cannot be made of `returned`."""
 
 
-class KStreamMapBatches(BatchFunction):
+class KStreamMapBatches(BatchOperationProcessor):
     operation = "map_batches"
-    wanted = (
+    expected_result = (
         "return a pair of columns (keys, values) with a row for each record, or RecordColumns, which may have any "
         "number of rows: `batch.take(...)`, `batch.with_values(...)` or `RecordColumns(keys, values, timestamps_ms)`"
     )
@@ -68,9 +70,9 @@ class KStreamMapBatches(BatchFunction):
         return batch.with_keys(keys).with_values(values)
 
 
-class KStreamMapValuesBatches(BatchFunction):
+class KStreamMapValuesBatches(BatchOperationProcessor):
     operation = "map_values_batches"
-    wanted = "return a column with a value for each record, in the order of the batch"
+    expected_result = "return a column with a value for each record, in the order of the batch"
 
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
         if isinstance(returned, RecordColumns):
@@ -78,9 +80,9 @@ class KStreamMapValuesBatches(BatchFunction):
         return batch.with_values(returned)
 
 
-class KStreamFilterBatches(BatchFunction):
+class KStreamFilterBatches(BatchOperationProcessor):
     operation = "filter_batches"
-    wanted = "return a column with True or False for each record, in the order of the batch"
+    expected_result = "return a column with True or False for each record, in the order of the batch"
 
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
         mask = column("flags", returned, len(batch)).as_list()

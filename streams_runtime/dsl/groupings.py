@@ -1,7 +1,7 @@
 """Grouped streams and tables, and the nodes that their aggregations add to the graph.
 
 Every aggregation has its own store, logged and with timestamps. If the key may have changed, the records are written to
-a repartition topic first. The topic has the name of the group; without one, that of the store.
+a repartition topic first. The topic is named after the grouping, or after the store if the grouping has no name.
 Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from streams_runtime.dsl.materialized import (
-    KeyValueStoreMaker,
+    KeyValueStoreFactory,
     Materialized,
     StoreArgument,
-    WindowStoreMaker,
-    materialized,
+    WindowStoreFactory,
+    checked_settings,
 )
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, checked_name
 from streams_runtime.dsl.repartition_node import GroupedTableRepartitionNode, RepartitionNames, RepartitionNode
@@ -33,10 +33,10 @@ KT = TypeVar("KT")
 
 
 class StreamGrouping(Generic[K, V]):
-    """A grouped stream. `repartition_name`: the name of the repartition topic without its suffix; None: the store's
-    name.
+    """A grouped stream.
 
-    With a `repartition_name`, all aggregations of the grouping share one repartition topic.
+    `repartition_name`: the name of the repartition topic without its suffix; None: the name of the store. With a
+    `repartition_name`, all aggregations of the grouping share one repartition topic.
     """
 
     def __init__(self, stream: Stage[K, V], repartition_name: str | None) -> None:
@@ -44,12 +44,14 @@ class StreamGrouping(Generic[K, V]):
         self._repartition_name = None if repartition_name is None else checked_name(repartition_name)
         self._repartition: RepartitionNode | None = None
 
-    def count_settings(self, store: StoreArgument) -> Materialized:
-        """Settings without a name for the store take one more number for generated names.
+    def settings_for_count(self, store: StoreArgument) -> Materialized:
+        """The settings of the store of a count.
 
+        If the call has a `Materialized` without a name, this takes a number for generated names and does not use it.
+        Kafka does the same, and later generated names must have Kafka's numbers.
         Source: `KGroupedStreamImpl.count(Materialized)`.
         """
-        settings = materialized(store)
+        settings = checked_settings(store)
         if store is not None and settings.name is None:
             self.stream.graph.naming.store("KSTREAM-AGGREGATE-")
         return settings
@@ -59,8 +61,8 @@ class StreamGrouping(Generic[K, V]):
     ) -> TableStage[K, A]:
         keys, values = self.stream.key_serde, aggregation.value_serde
         store_name, node_name = self._names(aggregation.prefix, settings, name)
-        maker = KeyValueStoreMaker(store_name, keys, values, settings)
-        supplier = KStreamAggregate(maker, aggregation.initializer, aggregation.aggregator)
+        store = KeyValueStoreFactory(store_name, keys, values, settings)
+        supplier = KStreamAggregate(store, aggregation.initializer, aggregation.aggregator)
         return self._table(node_name, supplier, keys, values)
 
     def aggregated_in_windows(
@@ -68,13 +70,13 @@ class StreamGrouping(Generic[K, V]):
     ) -> TableStage[Windowed[K], A]:
         keys, values = self.stream.key_serde, aggregation.value_serde
         store_name, node_name = self._names(aggregation.prefix, settings, name)
-        maker = WindowStoreMaker(store_name, keys, values, settings, windows)
-        supplier = KStreamWindowAggregate(maker, aggregation.initializer, aggregation.aggregator)
+        store = WindowStoreFactory(store_name, keys, values, settings, windows)
+        supplier = KStreamWindowAggregate(store, aggregation.initializer, aggregation.aggregator)
         windowed_keys = None if keys is None else TimeWindowedSerde(keys, windows.size_ms)
         return self._table(node_name, supplier, windowed_keys, values)
 
     def _names(self, prefix: str, settings: Materialized, name: str | None) -> tuple[str, str]:
-        """The names of the store and of the node. The store takes its number first."""
+        """The names of the store and of the node. If both are generated, the store has the lower number."""
         naming = self.stream.graph.naming
         store_name = settings.name or naming.store(prefix)
         return store_name, naming.name_or_generated(name, prefix)
@@ -88,7 +90,9 @@ class StreamGrouping(Generic[K, V]):
         return stream.make_table(node_name, supplier, key_serde, value_serde)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
-        """Each call takes three numbers for generated names, even if it shares a topic."""
+        """The stream behind the repartition topic. Each call takes three numbers for generated names, as in Kafka, even
+        if the aggregation shares the topic of an earlier one.
+        """
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)
         if self._repartition is None or self._repartition_name is None:
@@ -97,7 +101,7 @@ class StreamGrouping(Generic[K, V]):
 
 
 class TableGrouping(Generic[K, V]):
-    """The changes of a table, with the keys of their groups. They always go through a repartition topic.
+    """A grouped table: its changes, with the keys of the groups. They always go through a repartition topic.
 
     `repartition_name`: see `StreamGrouping`.
     """
@@ -108,12 +112,12 @@ class TableGrouping(Generic[K, V]):
         self._repartition: GroupedTableRepartitionNode | None = None
 
     def aggregated(self, aggregation: TableAggregation[A], store: StoreArgument, name: str | None) -> TableStage[K, A]:
-        changes, settings = self.changes, materialized(store)
+        changes, settings = self.changes, checked_settings(store)
         graph, keys = changes.graph, changes.key_serde
-        # As in Kafka, a store without a name is numbered as that of an aggregate, for a reduce as well.
+        # as in Kafka, a generated store name has this prefix even if the operation is a reduce
         store_name = settings.name or graph.naming.store("KTABLE-AGGREGATE-")
-        maker = KeyValueStoreMaker(store_name, keys, aggregation.value_serde, settings)
-        supplier = KTableAggregate(maker, aggregation.initializer, aggregation.adder, aggregation.subtractor)
+        factory = KeyValueStoreFactory(store_name, keys, aggregation.value_serde, settings)
+        supplier = KTableAggregate(factory, aggregation.initializer, aggregation.adder, aggregation.subtractor)
         sink = graph.naming.name_or_generated(name, "KSTREAM-SINK-", "-sink")
         source = graph.naming.name_or_generated(name, "KSTREAM-SOURCE-", "-source")
         node_name = graph.naming.name_or_generated(name, aggregation.prefix)

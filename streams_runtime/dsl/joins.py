@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.materialized import StoreMaker
+from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
@@ -158,7 +158,7 @@ class JoinSideProcessor(Operator):
 class KTableKTableJoin(TableSupplier):
     """Makes the operators that merge both sides. They keep the result if the user has named a store."""
 
-    def __init__(self, left: JoinSide, right: JoinSide, store: StoreMaker | None) -> None:
+    def __init__(self, left: JoinSide, right: JoinSide, store: StoreFactory | None) -> None:
         super().__init__(store)
         self.left = left
         self.right = right

@@ -1,6 +1,6 @@
-"""The settings of the store of a table, and the makers of such stores.
+"""The settings of the store of a table, and the factories that make the builders of such stores.
 
-Source: `Materialized`, `MaterializedInternal`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
+Source: `Materialized`, `MaterializedInternal`, `StoreFactory`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Materialized:
 
     `retention_ms`: how long a window store keeps a window. The default, window size plus grace period, is the shortest
     that is allowed. Other stores ignore it. `caching`: the record cache holds the updates of a key back, and a table
-    forwards only the last one at a commit, or when the cache is full. A stream with a store forwards at once.
+    forwards only the last one at a commit, or when the cache is full. If the operation's result is a stream, each
+    record is forwarded at once, and the cache only delays writes.
     """
 
     name: str | None = None
@@ -38,15 +39,16 @@ StoreArgument = str | Materialized | None
 """The argument `store` of DSL calls: a name, or a `Materialized` for further settings."""
 
 
-def materialized(store: StoreArgument) -> Materialized:
-    given = store if isinstance(store, Materialized) else Materialized(store)
-    if given.name is not None:
-        checked_name(given.name)
-    return given
+def checked_settings(store: StoreArgument) -> Materialized:
+    """The settings of the argument. Raises TopologyError for an illegal name."""
+    settings = store if isinstance(store, Materialized) else Materialized(store)
+    if settings.name is not None:
+        checked_name(settings.name)
+    return settings
 
 
-class StoreMaker(Protocol):
-    """Gives the builder of a store when the topology is built."""
+class StoreFactory(Protocol):
+    """Makes the builder of a store of this name when the topology is built. Source: `StoreFactory`."""
 
     @property
     def name(self) -> str: ...
@@ -54,7 +56,7 @@ class StoreMaker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyValueStoreMaker:
+class KeyValueStoreFactory:
     """A timestamped key-value store."""
 
     name: str
@@ -74,7 +76,7 @@ class KeyValueStoreMaker:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowStoreMaker:
+class WindowStoreFactory:
     """A timestamped window store."""
 
     name: str

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from streams_runtime.common.clock import duration_text
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.materialized import StoreMaker, WindowStoreMaker
+from streams_runtime.dsl.materialized import StoreFactory, WindowStoreFactory
 from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
@@ -89,7 +89,7 @@ COUNT = StreamAggregation.by(zero, one_more, LONG)
 class KStreamAggregate(StoredTableSupplier):
     """Makes the operators of a count, an aggregate or a reduce."""
 
-    def __init__(self, store: StoreMaker, initializer: Initializer, aggregator: Aggregator) -> None:
+    def __init__(self, store: StoreFactory, initializer: Initializer, aggregator: Aggregator) -> None:
         super().__init__(store)
         self.initializer = initializer
         self.aggregator = aggregator
@@ -164,7 +164,7 @@ def aggregation(
 
 
 class KStreamWindowAggregate(StoredTableSupplier):
-    def __init__(self, store: WindowStoreMaker, initializer: Initializer, aggregator: Aggregator) -> None:
+    def __init__(self, store: WindowStoreFactory, initializer: Initializer, aggregator: Aggregator) -> None:
         super().__init__(store)
         self.windows = store.windows
         self.initializer = initializer
@@ -231,7 +231,7 @@ class WindowAggregateProcessor(Operator):
             close_ms = self._stream_time_ms - grace_ms
             if not from_ms <= timestamp_ms < to_ms:  # most records are in the windows of the record before
                 starts = windows.starts_for(timestamp_ms)
-                from_ms, to_ms = windows.timestamps_with(starts)
+                from_ms, to_ms = windows.timestamp_range_of(starts)
             for start_ms in starts:
                 if start_ms + size_ms <= close_ms:
                     drop_late(start_ms, timestamp_ms, close_ms)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, Materialized, StoreArgument, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreFactory, Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stage import Stage, TableStage
@@ -53,7 +53,7 @@ def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, 
 def with_store(
     stream: Stage[K, Any],
     prefix: str,
-    supplier: Callable[[KeyValueStoreMaker], TableSupplier],
+    supplier: Callable[[KeyValueStoreFactory], TableSupplier],
     value_serde: Serde[A] | None,
     store: Materialized,
     name: str | None,
@@ -61,7 +61,7 @@ def with_store(
     """An operation with a key-value store of its own. Its task gets all records of a key: the stream is repartitioned
     first if the key may have changed.
 
-    `supplier`: called with the maker of the store, returns the supplier of the operators. `value_serde`: the serde of
+    `supplier`: called with the factory of the store, returns the supplier of the operators. `value_serde`: the serde of
     the values in the store and in the result. The node takes its generated number before the store. The result of an
     operation that forwards at once may serve as a stream; if its operator changes values, set `node.changes_value` of
     the result.
@@ -73,13 +73,13 @@ def with_store(
     if stream.repartition_required:
         names = RepartitionNames.of_stream(naming, node_name)
         stream = stream.repartitioned(RepartitionNode(names, keys, stream.value_serde))
-    made = supplier(KeyValueStoreMaker(store_name, keys, value_serde, store))
+    made = supplier(KeyValueStoreFactory(store_name, keys, value_serde, store))
     return stream.make_table(node_name, made, keys, value_serde)
 
 
 def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
     """The newest value of every key."""
-    settings = materialized(store)
+    settings = checked_settings(store)
     supplier = partial(KTableSource, kept=settings.name is not None)
     return with_store(stream, "KSTREAM-TOTABLE-", supplier, stream.value_serde, settings, name)
 

@@ -28,7 +28,7 @@ from streams_runtime.dsl import (
 )
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
-from streams_runtime.dsl.materialized import StoreArgument, materialized
+from streams_runtime.dsl.materialized import StoreArgument, checked_settings
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.table_aggregates import TableAggregation
@@ -326,7 +326,7 @@ class KGroupedStream(Generic[K, V]):
 
     def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
         """The number of records of each key. Records whose value is None do not count."""
-        settings = self._grouping.count_settings(store)
+        settings = self._grouping.settings_for_count(store)
         return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
 
     def aggregate(
@@ -341,7 +341,7 @@ class KGroupedStream(Generic[K, V]):
         """`aggregator`: gives the new aggregate for key, value and the aggregate so far; None removes the key."""
         check_functions("KGroupedStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
-        return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
+        return KTable(self._grouping.aggregated(aggregation, checked_settings(store), name))
 
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
@@ -349,7 +349,7 @@ class KGroupedStream(Generic[K, V]):
         """`reducer`: gives the new value for the value so far and the next one. The first value is taken as it is."""
         check_functions("KGroupedStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
-        return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
+        return KTable(self._grouping.aggregated(aggregation, checked_settings(store), name))
 
     def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream[K, V]:
         """The records of each key in windows of time."""
@@ -369,7 +369,7 @@ class TimeWindowedKStream(Generic[K, V]):
 
     def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[Windowed[K], int]:
         """The number of records of each key in each window."""
-        settings = self._grouping.count_settings(store)
+        settings = self._grouping.settings_for_count(store)
         return KTable(self._grouping.aggregated_in_windows(self._windows, stream_aggregates.COUNT, settings, name))
 
     def aggregate(
@@ -384,7 +384,7 @@ class TimeWindowedKStream(Generic[K, V]):
         """`aggregator`: gives the window's new aggregate for key, value and the aggregate so far; None removes it."""
         check_functions("TimeWindowedKStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
-        return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
+        return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, checked_settings(store), name))
 
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
@@ -392,7 +392,7 @@ class TimeWindowedKStream(Generic[K, V]):
         """`reducer`: gives a window's new value for the value so far and the next. The first is taken as it is."""
         check_functions("TimeWindowedKStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
-        return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
+        return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, checked_settings(store), name))
 
 
 class KTable(Generic[K, V]):

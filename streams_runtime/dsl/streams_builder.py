@@ -13,7 +13,7 @@ from typing import TypeVar
 from assignor.errors import TopologyError
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreArgument, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreFactory, StoreArgument, checked_settings
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.streams import KStream, KTable
 from streams_runtime.dsl.streams_graph import StreamsGraph
@@ -77,12 +77,12 @@ class StreamsBuilder:
         None removes a key. The table keeps a store only if `store` names one, or if another node reads the table.
         """
         checked_topics("StreamsBuilder.table", (topic,))
-        naming, settings = self._graph.naming, materialized(store)
+        naming, settings = self._graph.naming, checked_settings(store)
         store_name = settings.name or naming.store(f"{topic}-")
         source_name = naming.name_or_generated(name, "KSTREAM-SOURCE-", "-source")
         table_name = naming.name_or_generated(name, "KTABLE-SOURCE-")
         supplier = KTableSource(
-            KeyValueStoreMaker(store_name, key_serde, value_serde, settings), kept=settings.name is not None
+            KeyValueStoreFactory(store_name, key_serde, value_serde, settings), kept=settings.name is not None
         )
         source = StreamSourceNode(source_name, (topic,), key_serde, value_serde, timestamp_extractor, auto_offset_reset)
         node = TableSourceNode(table_name, source, supplier)

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from assignor.errors import StreamsError
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.materialized import StoreMaker
+from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.dsl.stream_aggregates import (
     Aggregator,
     Initializer,
@@ -127,7 +127,9 @@ class TableRepartitionMap(Operator):
 
 
 class KTableAggregate(StoredTableSupplier):
-    def __init__(self, store: StoreMaker, initializer: Initializer, adder: Aggregator, subtractor: Aggregator) -> None:
+    def __init__(
+        self, store: StoreFactory, initializer: Initializer, adder: Aggregator, subtractor: Aggregator
+    ) -> None:
         super().__init__(store)
         self.initializer = initializer
         self.adder = adder

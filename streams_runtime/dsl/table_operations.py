@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.graph_nodes import ProcessorGraphNode, TableJoinNode
 from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreArgument, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreFactory, StoreArgument, checked_settings
 from streams_runtime.dsl.repartition_node import GroupedTableSelectNode
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_processors import KStreamMapValues
@@ -49,9 +49,9 @@ def filtered(
 ) -> TableStage[K, V]:
     """The entries for which the predicate returns `wanted`."""
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
-    maker = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
+    store = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-FILTER-")
-    supplier = KTableFilter(table.supplier, predicate, wanted, maker)
+    supplier = KTableFilter(table.supplier, predicate, wanted, store)
     return table.make_table(node_name, supplier, inherited.key_serde, inherited.value_serde)
 
 
@@ -59,9 +59,9 @@ def with_new_values(
     table: TableStage[K, Any], mapper: Mapper, result: ResultingTable[K, V2], name: str | None
 ) -> TableStage[K, V2]:
     inherited = result.inheriting(table)
-    maker = _own_store(table, "KTABLE-MAPVALUES-", inherited) if result.is_given else None
+    store = _own_store(table, "KTABLE-MAPVALUES-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-MAPVALUES-")
-    supplier = KTableMapValues(table.supplier, mapper, maker)
+    supplier = KTableMapValues(table.supplier, mapper, store)
     return table.make_table(node_name, supplier, inherited.key_serde, inherited.value_serde)
 
 
@@ -92,28 +92,28 @@ def joined(
     name: str | None,
 ) -> TableStage[K, V2]:
     """A join of two tables. `join`: both sides, as `inner_join` and `left_join` make them."""
-    naming, settings, inherited = table.graph.naming, materialized(result.store), result.inheriting(table)
-    maker = None
+    naming, settings, inherited = table.graph.naming, checked_settings(result.store), result.inheriting(table)
+    store = None
     if result.is_given:
         store_name = settings.name or naming.store("KTABLE-MERGE-")
-        maker = KeyValueStoreMaker(store_name, inherited.key_serde, inherited.value_serde, settings)
+        store = KeyValueStoreFactory(store_name, inherited.key_serde, inherited.value_serde, settings)
     merge_name = naming.name_or_generated(name, "KTABLE-MERGE-")
     sources = table.copartition_with(other)
     sides = (
         naming.name_or_generated(name, "KTABLE-JOINTHIS-", "-join-this"),
         naming.name_or_generated(name, "KTABLE-JOINOTHER-", "-join-other"),
     )
-    supplier = KTableKTableJoin(*join, maker)
+    supplier = KTableKTableJoin(*join, store)
     stores_to_read = (other.supplier.view(), table.supplier.view())
     node = TableJoinNode(merge_name, sides, supplier, (table.name, other.name), stores_to_read)
     table.graph.add(node, [table.node, other.node])
     return TableStage(table.graph, node, sources, inherited.key_serde, inherited.value_serde, supplier=supplier)
 
 
-def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> KeyValueStoreMaker | None:
+def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> KeyValueStoreFactory | None:
     """The store if it is named. Without a name, the table keeps no store, but the store takes a number, as in Kafka."""
-    settings = materialized(result.store)
+    settings = checked_settings(result.store)
     if settings.name is None:
         table.graph.naming.store(prefix)
         return None
-    return KeyValueStoreMaker(settings.name, result.key_serde, result.value_serde, settings)
+    return KeyValueStoreFactory(settings.name, result.key_serde, result.value_serde, settings)

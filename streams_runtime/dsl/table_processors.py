@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.materialized import StoreMaker
+from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
@@ -25,7 +25,7 @@ class DerivedTableSupplier(TableSupplier):
     skips_absent = False
     """Whether to leave out changes of keys that are and were absent from this table: new and old value are None."""
 
-    def __init__(self, parent: TableSupplier, store: StoreMaker | None) -> None:
+    def __init__(self, parent: TableSupplier, store: StoreFactory | None) -> None:
         super().__init__(store)
         self.parent = parent
 
@@ -66,7 +66,7 @@ class KTableFilter(DerivedTableSupplier):
 
     skips_absent = True
 
-    def __init__(self, parent: TableSupplier, predicate: Predicate, wanted: bool, store: StoreMaker | None) -> None:
+    def __init__(self, parent: TableSupplier, predicate: Predicate, wanted: bool, store: StoreFactory | None) -> None:
         super().__init__(parent, store)
         self.predicate = predicate
         self.wanted = wanted
@@ -81,7 +81,7 @@ class KTableFilter(DerivedTableSupplier):
 class KTableMapValues(DerivedTableSupplier):
     """The same keys with new values. The mapper is not called for a removal."""
 
-    def __init__(self, parent: TableSupplier, mapper: Mapper, store: StoreMaker | None) -> None:
+    def __init__(self, parent: TableSupplier, mapper: Mapper, store: StoreFactory | None) -> None:
         super().__init__(parent, store)
         self.mapper = mapper
 

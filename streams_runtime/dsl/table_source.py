@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.materialized import KeyValueStoreMaker
+from streams_runtime.dsl.materialized import KeyValueStoreFactory
 from streams_runtime.dsl.table_supplier import TableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 class KTableSource(TableSupplier):
     """`kept`: whether the table keeps the store from the start. If not, it keeps the store once a node needs it."""
 
-    def __init__(self, store: KeyValueStoreMaker, *, kept: bool) -> None:
+    def __init__(self, store: KeyValueStoreFactory, *, kept: bool) -> None:
         super().__init__(store if kept else None)
         self._maker = store
 

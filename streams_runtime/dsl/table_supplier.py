@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from streams_runtime.dsl.materialized import StoreMaker
+from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.processors.context import NodeContext, Operator
 from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
 
@@ -40,7 +40,7 @@ class TableSupplier(ABC):
     supplier of tables without a store says how else these are read.
     """
 
-    def __init__(self, store: StoreMaker | None) -> None:
+    def __init__(self, store: StoreFactory | None) -> None:
         self.store = store
         self.sends_old_values = False
 
@@ -71,7 +71,7 @@ class TableSupplier(ABC):
 class StoredTableSupplier(TableSupplier):
     """A table that always keeps a store, as every aggregate does."""
 
-    store: StoreMaker
+    store: StoreFactory
 
     def send_old_values(self, *, keep_store: bool) -> bool:
         self.sends_old_values = True

@@ -59,23 +59,26 @@ class TimeWindows:
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
-    def timestamps_with(self, starts: range) -> tuple[int, int]:
-        """The first timestamp that is in exactly the windows with these starts, and the first one after those."""
-        # the end of the window before the first of them; no window starts before 1970
+    def timestamp_range_of(self, starts: range) -> tuple[int, int]:
+        """The range of the timestamps that belong to exactly the windows with these starts, as `starts_for` gives them:
+        the first of these timestamps, and the first timestamp after them.
+        """
+        # the end of the window that starts before starts[0]; 0 if there is none, because no window starts before 1970
         ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
         return max(starts[-1], ended_ms), min(starts[-1] + self.advance_ms, starts[0] + self.size_ms)
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TimeWindowedSerde(Generic[K]):
-    """The bytes do not hold the end of a window, as in Kafka: it is the start plus `window_size_ms`."""
+    """As in Kafka, the bytes do not contain the end of a window: `deserialize` adds `window_size_ms` to its start."""
 
     key_serde: Serde[K]
     window_size_ms: int
 
     def serialize(self, value: Windowed[K], /) -> bytes:
         key = self.key_serde.serialize(value.key)
-        return b"".join((key, _START.pack(value.start_ms)))  # `+` would give a bytearray for a key that is one
+        # `+` would return a bytearray if the serde of the key returns a bytearray
+        return b"".join((key, _START.pack(value.start_ms)))
 
     def deserialize(self, data: bytes, /) -> Windowed[K]:
         start_ms = _START.unpack_from(data, len(data) - 8)[0]
@@ -88,11 +91,11 @@ class TimeWindowedSerde(Generic[K]):
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class WindowedStreamPartitioner(Generic[K]):
-    """The default partitioner of sinks whose key serde is a TimeWindowedSerde."""
+    """The default partitioner of sinks whose key serde is a TimeWindowedSerde: a `KeyPrefixPartitioner`."""
 
     key_serde: Serde[K]
 
-    suffix_bytes: ClassVar[int] = _START.size
+    unhashed_suffix_bytes: ClassVar[int] = _START.size  # the window's start at the end of a serialized key
 
     def __call__(self, key: Windowed[K], value: Any, partitions: int, /) -> int:
         return partition_of(self.key_serde.serialize(key.key), partitions)

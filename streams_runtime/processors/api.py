@@ -136,7 +136,7 @@ StreamPartitioner = Callable[[Any, Any, int], int]
 class KeyPrefixPartitioner(Protocol):
     """A `StreamPartitioner` by Kafka's hash of the key's bytes without the last ones."""
 
-    suffix_bytes: int
+    unhashed_suffix_bytes: int
     """The number of bytes at the end of a key that are not hashed."""
 
     def __call__(self, key: Any, value: Any, partitions: int, /) -> int: ...

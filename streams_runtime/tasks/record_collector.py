@@ -129,7 +129,7 @@ class RecordCollector:
         serialize_value = serializer_of(serde_for_topic(value_serde, topic, is_key=False))
         choose, suffix_bytes = None, 0
         if isinstance(partitioner, KeyPrefixPartitioner):
-            suffix_bytes = partitioner.suffix_bytes
+            suffix_bytes = partitioner.unhashed_suffix_bytes
         elif partitioner is not None:
             choose = self._partition_chooser(partitioner, node, topic)
         targets: tuple[TopicPartition, ...] = ()
