@@ -107,7 +107,7 @@ class Application:
         _check_optimizations(topology, self.configs)
         try:
             object.__setattr__(self, "topology", topology.with_default_serdes(self.configs.default_serdes))
-            self.parsed()
+            self.group_topology()
         except TopologyError as error:
             raise InputError(str(error), "topology") from error
 
@@ -126,9 +126,9 @@ class Application:
             raise InputError(f"{fixed[0]} is part of the topology already: make a new Application with it", "configs")
         return replace(self, configs=self.configs.with_dotted(configs))
 
-    def parsed(self) -> GroupTopology:
-        """The subtopologies with full topic names, as the assignor reads them."""
-        return self.topology.parsed(self.configs.application_id)
+    def group_topology(self) -> GroupTopology:
+        """The topology as the assignor takes it: its subtopologies, with full topic names."""
+        return self.topology.group_topology(self.configs.application_id)
 
 
 def _checked_topology(topology: object) -> Topology:
@@ -231,7 +231,7 @@ def group_body(app: Application) -> dict[str, object]:
             assignor=ASSIGNOR,
             configs=AssignmentConfigs.from_dotted(app.configs.placement),
             application_id=app.id,
-            topology=app.parsed(),
+            topology=app.group_topology(),
             cluster=Cluster((), {}),  # the coordinator asks the cluster provider
             members={},
         )

@@ -85,7 +85,7 @@ class InstanceResources:
         self._application = application
         self._options = options
         self._notices = notices
-        self._sources = {each.id: frozenset(each.source_topics) for each in application.parsed().subtopologies}
+        self._sources = {each.id: frozenset(each.source_topics) for each in application.group_topology().subtopologies}
         self._restore_listener = options.restore_listener or _restore_listener_of(application)
         with ExitStack() as undo:
             address = options.serve_at or configs.application_server
@@ -236,7 +236,7 @@ def _restore_listener_of(application: Application) -> RestoreListener:
 
 def _written_topics(application: Application) -> set[str]:
     topics: set[str] = set()
-    for each in application.parsed().subtopologies:
+    for each in application.group_topology().subtopologies:
         topics.update(each.sink_topics, each.repartition_sink_topics)
         topics.update(store.changelog_topic for store in each.stores if store.changelog_topic is not None)
     return topics

@@ -148,7 +148,7 @@ def _stores(application: Application) -> dict[str, _Store]:
                 serde_topic(store, application.id),
             ),
         )
-        for each in application.parsed().subtopologies
+        for each in application.group_topology().subtopologies
         for store in each.stores
     }
 

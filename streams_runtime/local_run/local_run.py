@@ -185,16 +185,16 @@ class LocalRun:
             tell(progress)
 
         assert self._log is not None, "enter it first"
-        parsed = self.application.parsed()
-        topics = sorted({topic for each in parsed.subtopologies for topic in each.source_topics})
+        topology = self.application.group_topology()
+        topics = sorted({topic for each in topology.subtopologies for topic in each.source_topics})
         return ProgressMeter(self._log, self.application.id, topics).wait(_everything_is_done, timeout_s, looked)
 
     def _check_topics(self, log: Log) -> None:
         """Elsewhere a group waits for its topics. Here the application would seem to have caught up with nothing."""
-        parsed = self.application.parsed().subtopologies
-        reads = {topic for each in parsed for topic in each.source_topics}
-        writes = {topic for each in parsed for topic in each.sink_topics}
-        made_by_the_group = {topic.name for each in parsed for topic in each.repartition_source_topics}
+        subtopologies = self.application.group_topology().subtopologies
+        reads = {topic for each in subtopologies for topic in each.source_topics}
+        writes = {topic for each in subtopologies for topic in each.sink_topics}
+        made_by_the_group = {topic.name for each in subtopologies for topic in each.repartition_source_topics}
         uses = dict.fromkeys(writes, "which the topology writes") | dict.fromkeys(reads, "which the topology reads")
         missing = [
             f"{topic}, {use}"

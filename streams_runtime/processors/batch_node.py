@@ -1,27 +1,29 @@
 """Nodes whose processor takes batches: which of them collect records, and how they hand a batch over.
 
-A processor takes batches if it has `process_batch`. If it has `process` as well, that is called for a record that comes
-alone. A node that collects takes the records of a run (consecutive records of one partition), and hands them over at
-the end of the run.
+A processor takes batches if it has `process_batch`. If it has `process` as well, `process` is called for each record
+that comes alone. A node that collects keeps the records of a run (consecutive records of one partition), and hands them
+to its processor as one batch at the end of the run.
 
-By then, the nodes beside it have seen the last record of the run, and the nodes below it have seen none. So a node
-collects only where this changes no result:
-- Each record reaches it in one way. A record that comes another way might not wait for it.
-- The node and the nodes below it share no state store, no topic and no node with any other node.
+At the end of the run, the other nodes have processed every record of the run, and the nodes below the collecting node
+have processed none. So a node collects only where this changes no result:
+- Each record reaches it on one path. On a second path, a record could overtake records that another node collects.
+- The node and the nodes below it use no state store and no topic that any other node uses, and records reach the nodes
+  below it only through it.
 - No node above it has a state store, and none is a user's processor that takes one record at a time. If the log cuts a
   run short, the records come again, and the state above would have them already.
 Any other node that takes batches gets batches of one record.
 
 Rules of a batch:
-- A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. So does a
-  record that a node above forwards by itself while that node has a batch: its input record is not known.
-- During `process_batch` the current record of the task is the last one of the batch. While a row that the node hands on
-  goes through the nodes below, the current record is the one of which the row was made.
-- A row that fails below goes to the handler of processing errors with its input record, as it would alone, and the
-  next row goes on.
+- A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. A record comes
+  alone, too, if a node above calls `forward` instead of `forward_batch` while it processes a batch: then it is not
+  known from which input record the forwarded record was made.
+- During `process_batch` the current record of the task is the last one of the batch. While the nodes below process a
+  row that the node forwards, the current record is the input record from which the row was made.
+- If a node below fails for a row, the handler of processing errors gets the input record of this row, as it does
+  without batches. Then the next row is processed.
 - When `process_batch` itself fails, the handler decides about each record of the batch. If the processor has
-  `retries_one_by_one`, it is first called again with one record after the other, and the handler decides only about
-  those that fail.
+  `retries_one_by_one`, it is first called again with one record at a time, and the handler decides only about the
+  records for which this call fails.
 - After an error that is not about a record (the log is away, the handler ends the thread), no record of the run counts
   as processed. At-least-once, the whole run comes again; exactly-once, nothing of it was committed.
 
@@ -40,10 +42,12 @@ from streams_runtime.common.records import Headers, Record
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Receiver
 from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
-from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, TaskRuntime
+from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition, TaskRuntime
 
-_NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
-"""Errors after which no batch is tried again: with fewer records it would hide the mistake, or fail as well."""
+_NOT_RETRIED = (*TASK_ERRORS, SchemaRegistryUnavailable, WrongBatchResult)
+"""Errors after which a batch is not tried again with one record at a time. Such a retry would hide a mistake in the
+user's function, or fail again.
+"""
 
 AnyColumns = RecordColumns[Any, Any]
 
@@ -56,7 +60,7 @@ class RunsHow(StrEnum):
 
 
 class NodeRun(NamedTuple):
-    """Whether a node is called once a record or once a batch; `TopologyTestDriver.node_runs` shows it.
+    """How a node is run: whether it is called once a record or once a batch. See `TopologyTestDriver.node_runs`.
 
     `why`: the reason why a node that takes batches gets one record at a time; empty for other nodes.
     """
@@ -69,17 +73,18 @@ class NodeRun(NamedTuple):
 
 
 class _CollectedRecords(NamedTuple):
-    """Records as columns. `positions`: the position of the input record from which each row was made."""
+    """Records as columns. `positions`: for each row, the position of the input record from which the row was made."""
 
     columns: AnyColumns
     positions: Sequence[RunPosition]
 
     def row(self, index: int) -> _CollectedRecords:
-        given = self.columns
-        alone: AnyColumns = RecordColumns.trusted(
-            [given.keys[index]], [given.values[index]], [given.timestamps_ms[index]]
+        """A batch with only this row."""
+        columns = self.columns
+        row: AnyColumns = RecordColumns.trusted(
+            [columns.keys[index]], [columns.values[index]], [columns.timestamps_ms[index]]
         )
-        return _CollectedRecords(alone, [self.positions[index]])
+        return _CollectedRecords(row, [self.positions[index]])
 
 
 class BatchContext(NodeContext):
@@ -100,16 +105,16 @@ class BatchContext(NodeContext):
         task, last = self._task("forward_batch"), batch.positions[-1]
         try:
             for record, origin in zip(columns, columns.origins(batch.columns), strict=True):
-                task.move_to(batch.positions[origin], several=False)
+                task.move_to(batch.positions[origin], in_batch=False)
                 self.forward(record, child)
         finally:
-            task.move_to(last, several=len(batch.positions) > 1)
+            task.move_to(last, in_batch=len(batch.positions) > 1)
 
     def hand_over(self, batch: _CollectedRecords, process_batch: Callable[[AnyColumns], None]) -> None:
         """Call the processor with these records. Raises the processor's errors."""
         task, current = self._task("process_batch"), self.current
         self._batch = batch
-        task.move_to(batch.positions[-1], several=len(batch.positions) > 1)
+        task.move_to(batch.positions[-1], in_batch=len(batch.positions) > 1)
         current.name = self.name
         current.timestamp_ms, current.headers = batch.columns.timestamps_ms[-1], ()
         try:
@@ -119,8 +124,8 @@ class BatchContext(NodeContext):
             current.name = None
 
     def row_failed(self, position: RunPosition, error: Exception) -> None:
-        """Have the handler decide about the record at this position. Raises the error if the task does not go on."""
-        self._task("process_batch").move_to(position, several=False)
+        """Have the handler decide about the record at this position. Raises the error if the task cannot continue."""
+        self._task("process_batch").move_to(position, in_batch=False)
         if not self.failed(error):
             raise error
 
@@ -134,7 +139,7 @@ class BatchRunner(ProcessorRunner):
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
         super().__init__(processor, context)
         self.reason_against_batches = ""
-        self._batches = context
+        self._batch_context = context
         self.clear()
 
     def clear(self) -> None:
@@ -151,12 +156,12 @@ class BatchRunner(ProcessorRunner):
     def connect(self, children: Children) -> Receiver:
         self._context.connect(children)
         runtime, name, current = self._runtime, self.name, self._context.current
-        process = self._own_process() or self._batch_of_one
+        process = self._overridden_process() or self._batch_of_one
         collects = not self.reason_against_batches
 
-        def batches(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        def receive(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             position = runtime.position if collects and not headers else None
-            if position is not None and not position.several:
+            if position is not None and not position.in_batch:
                 self._keys.append(key)
                 self._values.append(value)
                 self._timestamps_ms.append(timestamp_ms)
@@ -170,7 +175,7 @@ class BatchRunner(ProcessorRunner):
             finally:
                 current.name = None
 
-        return batches
+        return receive
 
     def run_collected(self) -> None:
         """Hand the collected records over. Raises errors that end the run; the handler decides about all others."""
@@ -183,34 +188,35 @@ class BatchRunner(ProcessorRunner):
             self._run(batch)
         finally:
             if before is not None:
-                self._runtime.move_to(before, several=before.several)
+                self._runtime.move_to(before, in_batch=before.in_batch)
 
     def _run(self, batch: _CollectedRecords) -> None:
         try:
-            self._batches.hand_over(batch, self._give)
+            self._batch_context.hand_over(batch, self._call_processor)
         except Exception as error:
-            retries = getattr(self.processor, "retries_one_by_one", False) and not isinstance(error, _NEVER_AGAIN)
+            retries = getattr(self.processor, "retries_one_by_one", False) and not isinstance(error, _NOT_RETRIED)
             if retries and len(batch.positions) > 1:
                 self._run_one_by_one(batch)
                 return
             for position in dict.fromkeys(batch.positions):
-                self._batches.row_failed(position, error)
+                self._batch_context.row_failed(position, error)
 
     def _run_one_by_one(self, batch: _CollectedRecords) -> None:
         for index, position in enumerate(batch.positions):
             try:
-                self._batches.hand_over(batch.row(index), self._give)
+                self._batch_context.hand_over(batch.row(index), self._call_processor)
             except Exception as error:
-                self._batches.row_failed(position, error)
+                self._batch_context.row_failed(position, error)
 
-    def _give(self, batch: AnyColumns) -> None:
-        process = self._own_process() if len(batch) == 1 else None
+    def _call_processor(self, batch: AnyColumns) -> None:
+        process = self._overridden_process() if len(batch) == 1 else None
         if process is not None:
             process(next(iter(batch)))
         else:
-            self.processor.process_batch(batch)  # type: ignore[attr-defined]  # the graph has checked it: `takes_batches`
+            self.processor.process_batch(batch)  # type: ignore[attr-defined]  # checked by `takes_batches`
 
-    def _own_process(self) -> Callable[[Record[Any, Any]], None] | None:
+    def _overridden_process(self) -> Callable[[Record[Any, Any]], None] | None:
+        """The `process` of the user's class; None if the class only has `process_batch`."""
         process = self.processor.process
         return None if getattr(process, "__func__", None) is Processor.process else process
 
@@ -234,7 +240,10 @@ def node_run(node: NodeRunner) -> NodeRun:
 
 
 def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
-    """Set `reason_against_batches` of the nodes that take batches. A reason below one source counts for all of them."""
+    """Set `reason_against_batches` of the nodes that take batches.
+
+    A node that may not collect the records of one source collects the records of no source.
+    """
     for source in nodes:
         if isinstance(source, SourceRunner):
             reasons = reasons_against_batches(source.below)
@@ -244,14 +253,14 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """The reason against collecting for each node that takes batches; empty if the node may collect."""
+    """For each node below a source that takes batches, the reason why it does not collect; empty if it may collect."""
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
     for node in nodes.values():
         for child in node.below:
             parents[child.name].append(node)
     return {
-        name: _reason_above(node, below_source, parents) or _reason_beside(node, below_source)
+        name: _reason_above(node, below_source, parents) or _reason_in_other_branches(node, below_source)
         for name, node in nodes.items()
         if isinstance(node, BatchRunner)
     }
@@ -272,7 +281,7 @@ def _reason_above(
     return ""
 
 
-def _reason_beside(node: NodeRunner, below_source: Sequence[NodeRunner]) -> str:
+def _reason_in_other_branches(node: NodeRunner, below_source: Sequence[NodeRunner]) -> str:
     mine = _reached([node])
     others = _reached(below_source, without=node.name)
     if merged := next((name for name in mine if name in others), None):
@@ -286,7 +295,7 @@ def _reason_beside(node: NodeRunner, below_source: Sequence[NodeRunner]) -> str:
 
 
 def _shared(node: NodeRunner) -> frozenset[str]:
-    """The stores and the topic that the node uses, in words for a reader."""
+    """The stores and the topic that the node uses, as text for the reason."""
     topics = (f"topic {node.topic}",) if isinstance(node, SinkRunner) else ()
     return frozenset((*topics, *(f"store {store}" for store in node.stores)))
 

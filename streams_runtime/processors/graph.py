@@ -91,10 +91,10 @@ class ProcessorGraph:
 
         Raises TopologyError, and StreamsRuntimeError for an unknown id.
         """
-        parsed = {each.id: each for each in topology.parsed(application_id).subtopologies}
-        if subtopology_id not in parsed:
+        subtopologies = {each.id: each for each in topology.group_topology(application_id).subtopologies}
+        if subtopology_id not in subtopologies:
             raise StreamsRuntimeError(
-                f"there is no subtopology {subtopology_id}; the topology has {', '.join(map(str, parsed))}"
+                f"there is no subtopology {subtopology_id}; the topology has {', '.join(map(str, subtopologies))}"
             )
         definition = topology.definition()
         current = CurrentNode()
@@ -113,9 +113,9 @@ class ProcessorGraph:
         }
         stores = [
             _build_store(definition.stores[store.name], serde_topic(store, application_id), caching)
-            for store in parsed[subtopology_id].stores
+            for store in subtopologies[subtopology_id].stores
         ]
-        return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
+        return cls(list(runners.values()), sources, stores, subtopologies[subtopology_id], current)
 
     def failed_node(self, error: BaseException) -> str:
         """The name of the node that raised the error; empty if no node did."""

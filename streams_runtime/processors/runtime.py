@@ -23,19 +23,19 @@ from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StateStore
 
-ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
+TASK_ERRORS = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
 """Errors of the task, not of the current record. No handler decides about them."""
 
 
 class RunPosition(NamedTuple):
     """The position of an input record in the current run. `place`: its index in the polled batch. `stream_time_ms`: the
-    stream time of the task when the record is processed. `several`: whether a node processes the record together with
-    other records of the run, so that an error is not about this record alone.
+    stream time of the task when the record is processed. `in_batch`: whether a node processes the record in a batch
+    with other records of the run, so that an error is not about this record alone.
     """
 
     place: int
     stream_time_ms: int
-    several: bool = False
+    in_batch: bool = False
 
 
 class TaskRuntime(Protocol):
@@ -84,8 +84,8 @@ class TaskRuntime(Protocol):
         """The position of the current record in its run; None outside of a run: in a punctuation or in a flush."""
         ...
 
-    def move_to(self, position: RunPosition, *, several: bool) -> None:
-        """Make the record at this position of the run the current one. `several`: as in `RunPosition`; the argument
+    def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
+        """Make the record at this position of the run the current one. `in_batch`: as in `RunPosition`; the argument
         counts, not the field of `position`.
         """
         ...

@@ -1,8 +1,8 @@
 """`Topology`: sources, processors, state stores and sinks of an application.
 
 Every call is checked, and a call that is refused changes nothing. A topology can be pickled. Topics have the names that
-the user gives; internal topics get the application id as a prefix when the topology is run. `TopologyBuilder` has a
-supplier for each node and store, and does not look into it: `SourceSettings`, `SinkSettings`, a `NodeSupplier` or a
+the user gives; internal topics get the application id as a prefix when the topology is run. `TopologyBuilder` keeps one
+object for each node and store, its supplier, without using it: `SourceSettings`, `SinkSettings`, a `NodeSupplier` or a
 `StoreBuilder`.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
@@ -31,7 +31,7 @@ from streams_runtime.state_stores.builders import builder_with_serdes
 class SourceSettings:
     """The settings of a source.
 
-    `timestamp_extractor` None: the record's own timestamp. `auto_offset_reset` None: as the config says.
+    `timestamp_extractor` None: the record's own timestamp. `auto_offset_reset` None: as in the application's config.
     """
 
     key_serde: Serde[Any] = BYTES
@@ -52,7 +52,8 @@ class SinkSettings:
 class Topology:
     """The calls are Kafka's. Each adds to the topology and returns it. Raises TopologyError if Kafka refuses the call.
 
-    `optimizations`: those with which the DSL made it (`topology.optimization`); None if it was made without the DSL.
+    `optimizations`: the optimizations with which the DSL built the topology (`topology.optimization`); None if the
+    topology was built without the DSL.
     """
 
     def __init__(self) -> None:
@@ -142,13 +143,13 @@ class Topology:
         """The node graph so far. Later calls do not change it."""
         return self.builder.definition()
 
-    def parsed(self, application_id: str) -> GroupTopology:
-        """The subtopologies with full topic names, as the assignor reads them.
+    def group_topology(self, application_id: str) -> GroupTopology:
+        """The topology as the assignor takes it: its subtopologies, with full topic names.
 
         Raises TopologyError if there is no source, if no processor uses a store, and if a repartition topic is not both
         written and read. Differs from Kafka: there, such a store or topic is silently left out.
         """
-        _check_whole(self.builder.definition())
+        _check_complete(self.builder.definition())
         return self.builder.build(application_id)
 
     def with_default_serdes(self, defaults: DefaultSerdes) -> Topology:
@@ -169,7 +170,7 @@ class Topology:
         return self.builder.describe()
 
     def draw(self, path: str | Path) -> Path:
-        """Write a picture, PNG or SVG by the suffix, and give its path. Raises InputError for another suffix."""
+        """Write a picture, PNG or SVG by the suffix. Returns its path. Raises InputError for another suffix."""
         from streams_runtime.processors.topology_view.picture import draw_topology  # slow to import, and few need it
 
         return draw_topology(self.builder.definition(), Path(path))
@@ -215,13 +216,15 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
         if isinstance(partitioner, NestedSerde) and changes:  # a partitioner of windowed keys has a serde
             changes["partitioner"] = partitioner.with_inner(or_default)
         return replace(supplier, **changes) if changes else supplier
-    if isinstance(supplier, NestedSerde):  # as `KTableRepartitionMap`, whose operators serialize keys
-        return defaults.inside_of(supplier)
+    if isinstance(supplier, NestedSerde):  # for example `KTableRepartitionMap`, whose processors need the key serde
+        return defaults.applied_to_inner(supplier)
     return builder_with_serdes(supplier, lambda serde, _is_key: or_default(serde))
 
 
 def _check_store_builder(builder: object) -> None:
-    """Checks the name as well: it becomes the name of a directory, and a user's own builder may give any name."""
+    """Raises TopologyError for an object that is no builder, and for an illegal name of the store: the name becomes the
+    name of a directory, and a user's own builder may have any name.
+    """
     if not hasattr(builder, "name") or not callable(getattr(builder, "build", None)):
         raise _invalid(f"A state store is added by its builder, such as `key_value_store(...)`, not by {builder!r}.")
     name: Any = builder.name
@@ -245,7 +248,10 @@ def _offset_reset(source: str, value: OffsetReset | str | None) -> OffsetReset |
 
 
 def _check_supplier(name: str, supplier: object) -> None:
-    """Refuses one processor for several tasks, which would mix up their states. Source: `ApiUtils.checkSupplier`."""
+    """Raises TopologyError if the supplier returns the same processor twice: tasks would share its state.
+
+    Source: `ApiUtils.checkSupplier`.
+    """
     if not callable(supplier):
         raise _invalid(
             f"The supplier of Processor {name} must be a class or a function without arguments that makes "
@@ -273,7 +279,7 @@ def _check_supplier(name: str, supplier: object) -> None:
         )
 
 
-def _check_whole(definition: TopologyDefinition) -> None:
+def _check_complete(definition: TopologyDefinition) -> None:
     read = {topic for name in definition.nodes for topic in definition.source_topics(name)}
     if not read:
         raise _invalid("It reads no topic; add at least one source.")

@@ -81,11 +81,11 @@ class DefaultSerdes:
                 raise serde.missing()
             return default
         if isinstance(serde, NestedSerde):
-            changed: Serde[Any] = self.inside_of(serde)
+            changed: Serde[Any] = self.applied_to_inner(serde)
             return changed
         return serde
 
-    def inside_of(self, nested: NestedSerde) -> Any:
+    def applied_to_inner(self, nested: NestedSerde) -> Any:
         """The same with its inner serdes changed; the object itself if none is. Raises as `in_place_of` does."""
         return nested.with_inner(self.in_place_of) if _has_default(nested) else nested
 

@@ -37,7 +37,7 @@ from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator, StreamPartitioner
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition
+from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StateStore
@@ -69,7 +69,7 @@ class ProcessorRuntime:
         "_exactly_once",
         "_flush_context",
         "_handling",
-        "_has_several_records",
+        "_in_batch",
         "_must_punctuate",
         "_offsets",
         "_punctuated_ms",
@@ -123,7 +123,7 @@ class ProcessorRuntime:
         self._system_time_punctuations = PunctuationQueue()
         self.queue: RecordQueue | None = None  # has the current input record; None while no run is processed
         self._flush_context: ContextTuple | None = None  # the context of the change that a flush is writing
-        self._has_several_records = False  # a node processes several records of the run at once
+        self._in_batch = False  # a node processes several records of the run at once
         self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised
         self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
         self._must_punctuate = False
@@ -142,7 +142,7 @@ class ProcessorRuntime:
             with contextlib.suppress(StreamsRuntimeError):
                 self.close_processors()
             self.clear_punctuations()
-            if isinstance(error.__cause__, ABOUT_THE_TASK):
+            if isinstance(error.__cause__, TASK_ERRORS):
                 raise error.__cause__ from error
             raise
         finally:
@@ -244,7 +244,7 @@ class ProcessorRuntime:
     def _record_failed(self, queue: RecordQueue, error: Exception) -> None:
         """Ask the handler about the next record of the queue. Raises unless the task may go on without the record."""
         self._run_collected(queue)  # earlier records of the run
-        if isinstance(error, ABOUT_THE_TASK):
+        if isinstance(error, TASK_ERRORS):
             raise error
         self._handling.processing_failed(queue.failed(queue.place, self.graph.failed_node(error), error))
 
@@ -287,7 +287,7 @@ class ProcessorRuntime:
         self.current_system_time_ms = self._clock.now_ms()
         try:
             schedule.callback(self._punctuated_ms)
-        except ABOUT_THE_TASK:
+        except TASK_ERRORS:
             raise
         except Exception as error:
             node = self.graph.failed_node(error) or schedule.node
@@ -352,14 +352,14 @@ class ProcessorRuntime:
     def position(self) -> RunPosition | None:
         if self.queue is None or self._flush_context is not None:
             return None
-        return RunPosition(self.queue.polled_place, self.stream_time_ms, self._has_several_records)
+        return RunPosition(self.queue.polled_place, self.stream_time_ms, self._in_batch)
 
-    def move_to(self, position: RunPosition, *, several: bool) -> None:
+    def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
         """See `TaskRuntime.move_to`."""
         assert self.queue is not None, "only records of a run are collected"
         self.queue.place = position.place + 1  # a queue's place is behind its current record
         self.stream_time_ms = position.stream_time_ms
-        self._has_several_records = several
+        self._in_batch = in_batch
 
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
@@ -378,13 +378,13 @@ class ProcessorRuntime:
 
     def node_failed(self, node: str, error: Exception) -> bool:
         """See `TaskRuntime.node_failed`, which says when it returns False."""
-        if isinstance(error, ABOUT_THE_TASK):
+        if isinstance(error, TASK_ERRORS):
             return False
         if self._flush_context is not None:
             timestamp_ms, headers, _, _, raw, _ = self._flush_context
             raw = raw or RawRecord(None, None, headers, timestamp_ms)
             failed = FailedInputRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
-        elif self._has_several_records:
+        elif self._in_batch:
             return False
         elif self.queue is not None:
             failed = self.queue.failed(self.queue.polled_place, node, error)

@@ -281,7 +281,7 @@ class TopologyTestDriver:
             losses,
             ThreadCache(self._application.configs.statestore_cache_max_bytes),
         )
-        for subtopology in self._application.parsed().subtopologies:
+        for subtopology in self._application.group_topology().subtopologies:
             if subtopology.source_topics:
                 partitions = frozenset(TopicPartition(topic, _PARTITION) for topic in subtopology.source_topics)
                 task = creator.active(TaskId(subtopology.id, _PARTITION), partitions)
@@ -391,7 +391,7 @@ def driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> Stre
 def topics_of(application: Application) -> list[NewTopic]:
     """Everything the topology reads or writes, with one partition each."""
     names: dict[str, None] = {}
-    for subtopology in application.parsed().subtopologies:
+    for subtopology in application.group_topology().subtopologies:
         names |= dict.fromkeys(subtopology.source_topics)
         names |= dict.fromkeys(subtopology.sink_topics)
         names |= dict.fromkeys(store.changelog_topic for store in subtopology.stores if store.changelog_topic)

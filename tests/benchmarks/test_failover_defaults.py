@@ -30,7 +30,7 @@ def test_should_measure_the_application_of_the_readme_with_its_settings(
     assert application.configs.bootstrap_servers == "embedded:/elsewhere"
     assert application.configs.session_timeout_ms == 45_000
     assert application.configs.assignment == {"num.standby.replicas": 1}
-    assert [bool(each.stores) for each in application.parsed().subtopologies] == [False, True]
+    assert [bool(each.stores) for each in application.group_topology().subtopologies] == [False, True]
 
 
 def test_should_run_the_commands_of_the_readme() -> None:

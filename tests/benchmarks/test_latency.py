@@ -78,7 +78,7 @@ def test_should_measure_applications_with_the_default_configs_and_the_one_of_the
     made = application(Cell("embedded", EXACTLY, 2, 100, killed=False), place)
     chosen = {"application.id": "latency-0", "bootstrap.servers": "embedded:/a/log", "processing.guarantee": EXACTLY}
     assert made.configs == StreamsConfig.from_dotted({**chosen, "state.dir": made.configs.state_dir})
-    assert len(made.parsed().subtopologies) == 3
+    assert len(made.group_topology().subtopologies) == 3
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, readme.MODULE, raising=False)  # that of another test

@@ -135,7 +135,7 @@ def _describe(topology: Topology, result: Run) -> None:
     result.sink_topics = {sink.name: definition.full_topic(sink.topic, APPLICATION) for sink in sinks}
     result.stores = frozenset(definition.stores)
     with suppress(Exception):  # the driver raises it again, when the topology is started
-        subtopologies = topology.parsed(APPLICATION).subtopologies
+        subtopologies = topology.group_topology(APPLICATION).subtopologies
         result.subtopologies = sum(1 for each in subtopologies if each.source_topics)
 
 

@@ -55,17 +55,17 @@ class CountWord(Processor[str, str]):
         self._forward(Record(record.key, count, record.timestamp_ms))
 
 
-class _ParsedOnce(Topology):
-    """Each new task has it parsed, and here it does not change."""
+class _BuiltOnce(Topology):
+    """Builds the group topology once. Each new task asks for it, and here it does not change."""
 
     @lru_cache  # noqa: B019  # there are as many of them as groups
-    def parsed(self, application_id: str) -> GroupTopology:
-        return super().parsed(application_id)
+    def group_topology(self, application_id: str) -> GroupTopology:
+        return super().group_topology(application_id)
 
 
 @lru_cache
 def application(group_id: str, *, exactly_once: bool, commit_interval_ms: int, cleanup_delay_ms: int) -> Application:
-    topology = _ParsedOnce()
+    topology = _BuiltOnce()
     topology.add_source("words", WORDS, key_serde=_TEXT, value_serde=_TEXT)
     topology.add_processor("count", CountWord, "words")
     topology.add_state_store(CountsBuilder(STORE), "count")

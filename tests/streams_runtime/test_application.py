@@ -31,7 +31,7 @@ def test_should_take_configs_by_dotted_names_or_as_values() -> None:
 
     assert by_names.configs == as_values.configs
     assert by_names.id == "word-count"
-    assert by_names.parsed() == word_count().parsed("word-count")
+    assert by_names.group_topology() == word_count().group_topology("word-count")
 
 
 def test_should_fail_on_errors_unless_told_otherwise() -> None:

@@ -32,7 +32,7 @@ def test_should_declare_topology_configs_and_where_the_log_is(tmp_path: Path) ->
     declared = parse_rebalance_input({**body, **without_cluster})
     assert declared.assignor == "HighAvailabilityTaskAssignor"
     assert declared.application_id == "shop"
-    assert declared.topology == application.parsed()
+    assert declared.topology == application.group_topology()
     assert declared.configs == AssignmentConfigs(
         num_standby_replicas=2,
         rack_aware_assignment_tags=("host", "executor"),

@@ -176,7 +176,7 @@ def prices(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: 
                 assignor="HighAvailabilityTaskAssignor",
                 configs=AssignmentConfigs(num_standby_replicas=1),
                 application_id=name,
-                topology=price_application(name, tmp_path, "active", EXACTLY_ONCE).parsed(),
+                topology=price_application(name, tmp_path, "active", EXACTLY_ONCE).group_topology(),
                 cluster=Cluster((Broker(1),), {PRICES.topic: topic}),
                 members={},
                 committed_offsets={PRICES.topic: (0,)},

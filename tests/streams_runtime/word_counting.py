@@ -111,7 +111,7 @@ def counting_definition(application: Application, *, standbys: int = 1) -> Group
             assignor="HighAvailabilityTaskAssignor",
             configs=AssignmentConfigs(num_standby_replicas=standbys),
             application_id=application.id,
-            topology=application.parsed(),
+            topology=application.group_topology(),
             cluster=Cluster((Broker(1),), {LINES: topic, TOTALS: topic}),
             members={},
             existing_internal_topics=internal,

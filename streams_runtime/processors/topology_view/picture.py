@@ -31,7 +31,7 @@ _COLUMN, _ROW = 2.65, 0.92
 _PAD, _TITLE, _LANE = 0.28, 0.34, 0.16
 _DOTS_PER_INCH = 150
 _LONGEST_SIDE_DOTS = 30_000
-_LETTERS = 22
+_LONGEST_LINE = 22  # letters
 
 _FILL = {
     Kind.SOURCE: "#b9e3c6",
@@ -50,26 +50,27 @@ _LINE = "#444444"
 class _Placed:
     """One subtopology on the page. `top`: the upper edge of its box; y grows downwards."""
 
-    group_id: int
+    subtopology_id: int
     layout: Layout
     top: float
     left: float
 
     @property
-    def body(self) -> float:
+    def body_top(self) -> float:
+        """The y of the first row of nodes."""
         return self.top + _TITLE
 
     @property
     def bottom(self) -> float:
-        return self.body + self.layout.height * _ROW + _PAD / 2
+        return self.body_top + self.layout.height * _ROW + _PAD / 2
 
     def at(self, item: Item) -> tuple[float, float]:
         x, y = self.layout.places[item]
-        return self.left + x * _COLUMN + _WIDTH / 2, self.body + y * _ROW
+        return self.left + x * _COLUMN + _WIDTH / 2, self.body_top + y * _ROW
 
 
 def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
-    """Write a PNG or SVG, by the suffix of the path. Gives the path.
+    """Write a PNG or SVG, by the suffix of the path. Returns the path.
 
     Raises InputError for another suffix or an empty topology.
     """
@@ -78,22 +79,22 @@ def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
     groups = node_groups(definition)
     if not groups:
         raise InputError("the topology has no nodes to draw", str(path))
-    layouts = {group_id: lay_out(definition, names) for group_id, names in groups.items()}
+    layouts = {subtopology_id: lay_out(definition, names) for subtopology_id, names in groups.items()}
     between = _topics_between(definition, layouts)
     left = _PAD + _LANE * (len(between) + 1)
     placed: list[_Placed] = []
     top = _PAD
-    for group_id, layout in layouts.items():
-        lanes = sum(reader == group_id for _, _, reader in between)
-        placed.append(_Placed(group_id, layout, top + _LANE * lanes, left))
+    for subtopology_id, layout in layouts.items():
+        lanes = sum(reader == subtopology_id for _, _, reader in between)
+        placed.append(_Placed(subtopology_id, layout, top + _LANE * lanes, left))
         top = placed[-1].bottom + _PAD + _LANE
     columns = max(layout.columns for layout in layouts.values())
     width = left + (columns - 1) * _COLUMN + _WIDTH + _LANE * (len(between) + 1) + _PAD
     legend_top = top
     axes = _page(max(width, 9.2), legend_top + 0.55)
-    for one in placed:
-        _draw_subtopology(axes, definition, one)
-    _draw_lanes(axes, between, {one.group_id: one for one in placed}, width)
+    for subtopology in placed:
+        _draw_subtopology(axes, definition, subtopology)
+    _draw_lanes(axes, between, {each.subtopology_id: each for each in placed}, width)
     _draw_legend(axes, legend_top)
     _save(axes, path)
     return path
@@ -119,16 +120,16 @@ def _page(width: float, height: float) -> Axes:
     return axes
 
 
-def _draw_subtopology(axes: Axes, definition: TopologyDefinition, one: _Placed) -> None:
-    layout = one.layout
+def _draw_subtopology(axes: Axes, definition: TopologyDefinition, subtopology: _Placed) -> None:
+    layout = subtopology.layout
     columns = [column for item, (column, _) in layout.places.items() if _boxed(item)]
-    x = one.left + min(columns) * _COLUMN - _PAD
+    x = subtopology.left + min(columns) * _COLUMN - _PAD
     box_width = (max(columns) - min(columns)) * _COLUMN + _WIDTH + 2 * _PAD
     axes.add_patch(
         FancyBboxPatch(
-            (x, one.top),
+            (x, subtopology.top),
             box_width,
-            one.bottom - one.top,
+            subtopology.bottom - subtopology.top,
             boxstyle="round,pad=0,rounding_size=0.12",
             facecolor="#fafafa",
             edgecolor="#9a9a9a",
@@ -137,17 +138,17 @@ def _draw_subtopology(axes: Axes, definition: TopologyDefinition, one: _Placed) 
         )
     )
     names = [item.name for item in layout.places if _boxed(item) and item.kind is not Kind.STORE]
-    title = f"Subtopology {one.group_id}"
+    title = f"Subtopology {subtopology.subtopology_id}"
     if not definition.global_nodes().isdisjoint(names):
         title += " for a global store (makes no tasks)"
-    axes.text(x + 0.12, one.top + 0.2, title, fontsize=9, fontweight="bold", color="#333333", va="center")
+    axes.text(x + 0.12, subtopology.top + 0.2, title, fontsize=9, fontweight="bold", color="#333333", va="center")
     for chain in layout.edges:
-        _draw_edge(axes, [one.at(item) for item in chain])
+        _draw_edge(axes, [subtopology.at(item) for item in chain])
     for processor, store in layout.store_links:
-        _draw_store_link(axes, one.at(processor), one.at(store))
+        _draw_store_link(axes, subtopology.at(processor), subtopology.at(store))
     for item in layout.places:
         if item.kind is not Kind.BEND:
-            _draw_item(axes, definition, item, *one.at(item))
+            _draw_item(axes, definition, item, *subtopology.at(item))
 
 
 def _boxed(item: Item) -> bool:
@@ -155,7 +156,7 @@ def _boxed(item: Item) -> bool:
 
 
 def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
-    """A smooth line from the right side of the first shape over the bends to the left side of the last."""
+    """A smooth line from the right side of the first shape, through the bends, to the left side of the last shape."""
     half = _WIDTH / 2
     x, y = points[0]
     vertices = [(x + half, y)]
@@ -163,7 +164,7 @@ def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         middle = (x + to_x) / 2
         vertices += [(middle, y), (middle, to_y), (to_x - half, to_y), (to_x + half, to_y)]
-        # The line is flat where a shape would stand, so that no corner is cut.
+        # The line is flat over the width of a shape in each column, so that it does not cut a shape's corner there.
         codes += [Stroke.CURVE4, Stroke.CURVE4, Stroke.CURVE4, Stroke.LINETO]
     del vertices[-1], codes[-1]
     _draw_arrow(axes, Stroke(vertices, codes), _LINE)
@@ -229,8 +230,10 @@ def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[
 
 
 def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
-    """Sides and bottom of a cylinder. Its lid is drawn over them."""
-    rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3  # 2/3: a cubic that is as deep as half an ellipse
+    """The sides and the bottom of a cylinder. The lid is drawn over them."""
+    # A cubic reaches 3/4 of the depth of its control points. With these 2/3 of the lid's height deep, the bottom is as
+    # deep as the lower half of the lid.
+    rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3
     vertices = [(left, rim), (left, foot), (left, foot + bulge), (right, foot + bulge), (right, foot), (right, rim)]
     return PathPatch(Stroke(vertices, [Stroke.MOVETO, Stroke.LINETO, *[Stroke.CURVE4] * 3, Stroke.LINETO]))
 
@@ -251,12 +254,12 @@ def _wrapped(name: str) -> list[str]:
         spaced = spaced.replace(mark, mark + "\0")
     lines: list[str] = [""]
     for part in spaced.split("\0"):
-        for piece in textwrap.wrap(part, _LETTERS, break_long_words=True) or [""]:
-            if len(lines[-1]) + len(piece) > _LETTERS:
+        for piece in textwrap.wrap(part, _LONGEST_LINE, break_long_words=True) or [""]:
+            if len(lines[-1]) + len(piece) > _LONGEST_LINE:
                 lines.append("")
             lines[-1] += piece
     if len(lines) > 3:
-        lines = [*lines[:2], lines[2][: _LETTERS - 1] + "…"]
+        lines = [*lines[:2], lines[2][: _LONGEST_LINE - 1] + "…"]
     return lines
 
 

@@ -81,7 +81,7 @@ def test_should_bring_records_of_a_new_key_together_by_way_of_a_repartition_topi
 def test_should_make_the_store_that_was_asked_for(persistent: bool) -> None:
     builder = StreamsBuilder()
     grouped(builder).count(store=Materialized("mine", persistent=persistent, changelog=None))
-    (subtopology,) = builder.build().parsed("app").subtopologies
+    (subtopology,) = builder.build().group_topology("app").subtopologies
     assert [(store.name, store.changelog_topic) for store in subtopology.stores] == [("mine", None)]
     with driven(builder) as run:
         run.pipe("in", ("a", "x", 1))

@@ -87,7 +87,7 @@ def test_should_leave_the_topology_as_it_is_for_other_configs() -> None:
     second = Application(topology, {**GIVEN, "default.key.serde": LONG, "default.value.serde": DOUBLE})
 
     assert first.topology.describe() == second.topology.describe() == topology.describe()
-    assert first.parsed() == second.parsed()
+    assert first.group_topology() == second.group_topology()
     supplier: Any = next(iter(second.topology.definition().nodes.values())).supplier
     assert (supplier.key_serde, supplier.value_serde) == (LONG, DOUBLE)
 

@@ -61,8 +61,8 @@ def test_should_repartition_a_stream_whose_key_may_have_changed_before_joining_i
     table = builder.table("table", STRING, STRING)
     by_value = builder.stream("stream", STRING, STRING).select_key(lambda k, v: v)
     by_value.join(table, both, key_serde=STRING, name="enrich").to("out", value_serde=STRING)
-    parsed = builder.build().parsed("app")
-    assert [sorted(group) for group in parsed.copartition_groups] == [["app-enrich-repartition", "table"]]
+    topology = builder.build().group_topology("app")
+    assert [sorted(group) for group in topology.copartition_groups] == [["app-enrich-repartition", "table"]]
     with driven(builder) as run:
         run.pipe("table", ("x", "X", 1))
         run.pipe("stream", ("a", "x", 2), ("b", "y", 3))
@@ -74,7 +74,7 @@ def test_should_not_repartition_after_operations_that_keep_the_key() -> None:
     table = builder.table("table", STRING, STRING)
     stream = builder.stream("stream", STRING, STRING).map_values(str.upper).filter(lambda k, v: True)
     stream.peek(lambda k, v: None).flat_map_values(str.split).join(table, both).to("out", value_serde=STRING)
-    (only,) = builder.build().parsed("app").subtopologies
+    (only,) = builder.build().group_topology("app").subtopologies
     assert sorted(only.source_topics) == ["stream", "table"]
 
 

@@ -33,9 +33,9 @@ def _built(configs: Any, *, optimize: bool = False) -> Topology:
 
 def _found(topology: Topology) -> tuple[bool, int]:
     """Whether the table has a changelog of its own, and the number of repartition topics."""
-    parsed = topology.parsed("app").subtopologies
-    logged = any(store.changelog_topic for each in parsed for store in each.stores if store.name == "kept")
-    return logged, len({topic.name for each in parsed for topic in each.repartition_source_topics})
+    subtopologies = topology.group_topology("app").subtopologies
+    logged = any(store.changelog_topic for each in subtopologies for store in each.stores if store.name == "kept")
+    return logged, len({topic.name for each in subtopologies for topic in each.repartition_source_topics})
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def _feeding_topics(topology: Topology) -> set[tuple[frozenset[str], frozenset[s
     """For each part of the topology that has stores: the topics that it reads, and its stores."""
     return {
         (frozenset(each.source_topics), frozenset(store.name for store in each.stores))
-        for each in topology.parsed("app").subtopologies
+        for each in topology.group_topology("app").subtopologies
         if each.stores
     }
 

@@ -152,7 +152,7 @@ def test_should_write_to_the_partition_that_the_partitioner_names() -> None:
 def test_should_go_through_the_repartition_topic_that_the_user_asked_for() -> None:
     builder = StreamsBuilder()
     out(source(builder).select_key(lambda k, v: v).repartition(name="again", partitions=3, key_serde=STRING))
-    (_, second) = builder.build().parsed("app").subtopologies
+    (_, second) = builder.build().group_topology("app").subtopologies
     assert [(topic.name, topic.partitions) for topic in second.repartition_source_topics] == [
         ("app-again-repartition", 3)
     ]

@@ -187,7 +187,7 @@ def test_should_know_the_old_aggregate_when_the_function_changes_it_in_place() -
 def test_should_restore_a_table_from_its_own_topic_when_optimizing() -> None:
     builder = StreamsBuilder(optimize=True)
     table(builder, "kept").to_stream().to("out")
-    (subtopology,) = builder.build().parsed("app").subtopologies
+    (subtopology,) = builder.build().group_topology("app").subtopologies
     assert [(store.name, store.changelog_topic, store.source_topic_as_changelog) for store in subtopology.stores] == [
         ("kept", None, "in")
     ]
@@ -337,7 +337,7 @@ def test_should_take_the_same_store_twice() -> None:
     builder.add_state_store(store).add_state_store(store)
     builder.stream("in", STRING, STRING).process(PassOn, stores=["own"])
 
-    assert [each.name for each in builder.build().parsed("app").subtopologies[0].stores] == ["own"]
+    assert [each.name for each in builder.build().group_topology("app").subtopologies[0].stores] == ["own"]
 
 
 def test_should_keep_a_filtered_table_with_serdes_of_its_own() -> None:

@@ -40,7 +40,7 @@ def built(case: Case, optimize: bool) -> Topology:
 
 def topics(topology: Topology) -> dict[str, Any]:
     """In the form of topics.json."""
-    parsed = topology.builder.build("app")
+    group_topology = topology.builder.build("app")
     return {
         "subtopologies": {
             str(each.id): {
@@ -54,9 +54,9 @@ def topics(topology: Topology) -> dict[str, Any]:
                     if name is not None
                 ),
             }
-            for each in parsed.subtopologies
+            for each in group_topology.subtopologies
         },
-        "copartition": sorted(sorted(group) for group in parsed.copartition_groups),
+        "copartition": sorted(sorted(group) for group in group_topology.copartition_groups),
     }
 
 
@@ -100,10 +100,10 @@ def test_should_be_sent_to_executors_whole(name: str, case: Case, optimize: bool
 
 def test_should_merge_repartition_topics_of_one_branch_when_optimizing() -> None:
     """Kafka: StreamsException, "Found a null keyChangingChild node"."""
-    parsed = built(CASES["repartitions_behind_one_branch"], True).builder.build("app")
+    group_topology = built(CASES["repartitions_behind_one_branch"], True).builder.build("app")
     repartition = "app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"
-    assert [each.source_topics for each in parsed.subtopologies] == [("input",), (repartition,)]
-    assert [each.sink_topics for each in parsed.subtopologies] == [(repartition,), ()]
+    assert [each.source_topics for each in group_topology.subtopologies] == [("input",), (repartition,)]
+    assert [each.sink_topics for each in group_topology.subtopologies] == [(repartition,), ()]
 
 
 @pytest.mark.parametrize("optimize", [False, True])

@@ -153,7 +153,7 @@ def test_should_keep_windows_for_size_and_grace_or_as_long_as_was_asked() -> Non
     group = builder.stream("in", STRING, STRING).group_by_key()
     group.windowed_by(TimeWindows(10, grace_ms=5)).count(store="least")
     group.windowed_by(TimeWindows(10, grace_ms=5)).count(store=Materialized("longer", retention_ms=99))
-    (subtopology,) = builder.build().parsed("app").subtopologies
+    (subtopology,) = builder.build().group_topology("app").subtopologies
     changelogs = {store.name: store.changelog for store in subtopology.stores}
     assert {name: (config.type, config.retention_ms) for name, config in changelogs.items() if config} == {
         "least": (ChangelogType.WINDOWED, 15),

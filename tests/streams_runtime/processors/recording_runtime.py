@@ -81,7 +81,7 @@ class RecordingRuntime:
 
         return send
 
-    def move_to(self, position: RunPosition, *, several: bool) -> None:
+    def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
         raise AssertionError("no node collects records that are no part of a run")
 
     def schedule(

@@ -54,7 +54,7 @@ def test_should_describe_itself_in_kafkas_words() -> None:
 def test_should_parse_to_what_the_assignor_reads() -> None:
     counts = EmptyStoreBuilder("counts")
 
-    assert word_count().parsed("app") == GroupTopology(
+    assert word_count().group_topology("app") == GroupTopology(
         (
             Subtopology(0, ("text",), (), ("app-words",), ("app-words",), ()),
             Subtopology(
@@ -131,33 +131,33 @@ def test_should_refuse_an_offset_reset_that_kafka_does_not_know() -> None:
 
 def test_should_refuse_a_topology_that_reads_nothing() -> None:
     with pytest.raises(TopologyError, match="It reads no topic; add at least one source"):
-        Topology().parsed("app")
+        Topology().group_topology("app")
 
 
 def test_should_refuse_a_store_without_a_processor() -> None:
     topology = Topology().add_source("in", "a").add_state_store(EmptyStoreBuilder("lonely"))
 
     with pytest.raises(TopologyError, match="StateStore lonely is connected to no processor: name one in"):
-        topology.parsed("app")
+        topology.group_topology("app")
 
 
 def test_should_refuse_a_repartition_topic_without_a_writer_or_a_reader() -> None:
     topology = Topology().add_source("in", "a").add_repartition_topic("r").add_sink("out", "r", "in")
     with pytest.raises(TopologyError, match="No source reads repartition topic r; it needs both"):
-        topology.parsed("app")
+        topology.group_topology("app")
 
     topology = Topology().add_repartition_topic("r").add_source("in", "r")
     with pytest.raises(TopologyError, match="No sink writes repartition topic r; it needs both"):
-        topology.parsed("app")
+        topology.group_topology("app")
 
 
 def test_should_connect_stores_afterwards_and_make_one_subtopology_of_those_who_share_one() -> None:
     topology = Topology().add_source("in-1", "a").add_source("in-2", "b").add_processor("p", PassOn, "in-1")
     topology.add_processor("q", PassOn, "in-2").add_state_store(EmptyStoreBuilder("s"), "p")
-    assert len(topology.parsed("app").subtopologies) == 2
+    assert len(topology.group_topology("app").subtopologies) == 2
 
     topology.connect_processor_and_stores("q", "s").copartition(["in-1", "in-2"])
 
-    (one,) = topology.parsed("app").subtopologies
+    (one,) = topology.group_topology("app").subtopologies
     assert set(one.source_topics) == {"a", "b"}
-    assert [set(group) for group in topology.parsed("app").copartition_groups] == [{"a", "b"}]
+    assert [set(group) for group in topology.group_topology("app").copartition_groups] == [{"a", "b"}]
