@@ -46,7 +46,7 @@ from streams_runtime.restore.changelog_metadata import (
 from streams_runtime.restore.restore_consumer import PollSize, RestoreConsumer
 from streams_runtime.restore.restore_listener import RestoreListener, RestoreListenerFailed
 from streams_runtime.restore.restore_meter import RestoreMeter
-from streams_runtime.state_stores.window_keys import is_of_window_store
+from streams_runtime.state_stores.window_keys import may_be_window_record
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task, TaskDeadlines
 
@@ -264,7 +264,7 @@ class ChangelogReader:
     def _refuse_windows(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
         """Raises ChangelogOfAnotherKind when these first records are those of a window store; LogTimeout."""
         for key, timestamp_ms in zip(batch.keys, batch.timestamps_ms, strict=True):
-            if key is not None and is_of_window_store(key, timestamp_ms):
+            if key is not None and may_be_window_record(key, timestamp_ms):
                 if self._lookup.deletes_by_time(changelog.partition.topic):
                     raise ChangelogOfAnotherKind(changelog.store, changelog.partition, batch.offsets, key, "key-value")
                 break

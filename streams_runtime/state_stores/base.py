@@ -250,7 +250,7 @@ class SerdesStore(WrappedStateStore[Inner], Generic[Inner, K, V]):
         self._serialize_value = serializer_of(value_serde)
         self._deserialize_value = value_serde.deserialize
 
-    def _stored_key(self, key: K) -> bytes:
+    def _serialized_key(self, key: K) -> bytes:
         if key is None:
             raise self._key_is_none()
         return self._serialize_key(key)

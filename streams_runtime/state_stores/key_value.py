@@ -64,7 +64,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         """
         if value is None:
             raise StreamsRuntimeError(f"store {self.name}: put_if_absent needs a value, not None")
-        stored_key, new_value = self._stored_key(key), self._serialize_value(value)
+        stored_key, new_value = self._serialized_key(key), self._serialize_value(value)
         present = self._get(stored_key)
         if present is not None:
             return self._deserialize_value(present)
@@ -74,7 +74,10 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
     def put_all(self, entries: list[tuple[K, V | None]]) -> None:
         """Put the entries in this order. If a key or a value cannot be serialized, no entry is put."""
         self._inner.put_all(
-            [(self._stored_key(key), None if value is None else self._serialize_value(value)) for key, value in entries]
+            [
+                (self._serialized_key(key), None if value is None else self._serialize_value(value))
+                for key, value in entries
+            ]
         )
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
@@ -98,7 +101,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
     def delete(self, key: K) -> V | None:
         """Returns the deleted value."""
-        stored_key = self._stored_key(key)
+        stored_key = self._serialized_key(key)
         present = self._get(stored_key)
         self._put(stored_key, None)
         return None if present is None else self._deserialize_value(present)
@@ -160,6 +163,7 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde))
 
     def entry_access(self) -> EntryAccess:
+        """The functions by which operators of the DSL read and write this store. See `EntryAccess`."""
         layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
         stored_key_of, key_of = self._serialize_key, self._deserialize_key
         read, write = serde.entry_reader(), serde.entry_writer()

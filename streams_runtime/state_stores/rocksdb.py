@@ -33,7 +33,7 @@ from streams_runtime.state_stores.rocksdb_cursors import Cursors, Entry
 from streams_runtime.state_stores.rocksdb_options import store_options, write_options
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind, read_format, write_format
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES
-from streams_runtime.state_stores.window_keys import are_stored_windows
+from streams_runtime.state_stores.window_keys import are_segmented_window_keys
 
 ROCKSDB_DIRECTORY = "rocksdb"
 _RETRY_CLOSE_S = 0.001
@@ -44,7 +44,7 @@ KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
 class _NotOpen:
-    """Takes the place of a database that is not open: each call raises the error of a closed database."""
+    """Stands for the database of a store that is not open: each call raises the error of a closed database."""
 
     def __getattr__(self, name: str) -> Any:
         raise DbClosedError("not open")
@@ -56,7 +56,7 @@ _NOT_OPEN: Any = _NotOpen()
 class RocksDBStore:
     """The store below `WriteBehindStore`. Errors of RocksDB become ProcessorStateErrors that name the directory."""
 
-    __slots__ = ("_adopt", "_cursors", "_database", "_directory", "_format", "_name", "_write_options")
+    __slots__ = ("_convert", "_cursors", "_database", "_directory", "_format", "_name", "_write_options")
 
     persistent = True
 
@@ -64,16 +64,17 @@ class RocksDBStore:
         self,
         name: str,
         file_format: StoreFormat = KEY_VALUE_FORMAT,
-        adopt: Callable[[RocksDBStore, StoreFormat | None], None] | None = None,
+        convert: Callable[[RocksDBStore, StoreFormat | None], None] | None = None,
     ) -> None:
         """`file_format`: the format of the store's files.
 
-        `adopt`: called by `open` when the files have another format, with this store and that format (None if the files
-        do not name one). It converts the content, or raises StoreOfAnotherKind.
+        `convert`: called by `open` if the files have another format, with this store and the format of the files (None
+        if they do not name one). It converts the content, or raises StoreOfAnotherKind. By default the content is only
+        checked (`refuse_other_kinds`).
         """
         self._name = name
         self._format = file_format
-        self._adopt = refuse_other_kinds if adopt is None else adopt
+        self._convert = refuse_other_kinds if convert is None else convert
         self._directory = Path()
         # Any: rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
         self._database: Any = _NOT_OPEN
@@ -156,7 +157,7 @@ class RocksDBStore:
             entries.pop(None, None)
             ordered: list[Any] = sorted(entries)  # mypy still expects the key None
             try:
-                # a deque of no length only runs the map, without Python code for each entry
+                # a deque with maxlen 0 runs the map in C, without Python code for each entry
                 deque(map(batch.put, ordered, map(entries.__getitem__, ordered)), maxlen=0)
             except (KeyError, ValueError):  # rocksdict refuses the value None, which is rare
                 batch = _batch_with_deletions(ordered, entries)
@@ -173,7 +174,8 @@ class RocksDBStore:
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
         """A snapshot of the entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`.
-        None is an open end.
+
+        `start` None: from the first entry. `exclusive_end` None: to the last entry.
         """
         database, entries = self._database, _backwards if reverse else _forwards
         return self._cursors.read(lambda: entries(database, start, exclusive_end))
@@ -209,9 +211,9 @@ class RocksDBStore:
             _close_when_unused(database)
 
     def _convert_files(self, found: StoreFormat | None) -> None:
-        """Convert files of another, or of an unknown, format to that of this store."""
+        """Convert files with another format, or with an unknown format, to the format of this store."""
         try:
-            self._adopt(self, found)
+            self._convert(self, found)
             self.flush()  # the content is durable before its format is recorded
             self.record_format(self._format)
         except BaseException:
@@ -260,14 +262,14 @@ class RocksDBStore:
 
 
 def refuse_other_kinds(database: RocksDBStore, _found: StoreFormat | None) -> None:
-    """Check the files of a key-value store that do not name their format, by the first and the last entry.
+    """Check the files of a key-value store that do not name their format. Looks at the first and the last entry.
 
     Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
     """
     first, last = next(database.scan(None, None), None), next(database.scan(None, None, reverse=True), None)
     if first is None or last is None:
         return
-    if are_stored_windows(first[0], last[0]):
+    if are_segmented_window_keys(first[0], last[0]):
         raise database.wrong_kind("windows")
     if database.is_timestamped and min(len(first[1]), len(last[1])) < TIMESTAMP_BYTES:
         raise database.wrong_kind("values without timestamps")
@@ -329,7 +331,7 @@ def _close_when_unused(database: Any) -> None:
         try:
             database.close()
             return
-        except RuntimeError as error:  # a thread is still reading, and no other can begin to
+        except RuntimeError as error:  # another thread is still reading; no thread can begin a new read
             if "borrowed" not in str(error):
                 raise
             time.sleep(_RETRY_CLOSE_S)

@@ -34,7 +34,7 @@ from streams_runtime.state_stores.window_keys import (
     START,
     SUFFIX_BYTES,
     WindowRetention,
-    are_stored_windows,
+    are_segmented_window_keys,
     are_window_keys,
     is_window_key,
     next_sequence,
@@ -67,7 +67,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool, timestamped: bool = False) -> None:
         """`timestamped`: values begin with their timestamp."""
         self._file_format = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
-        super().__init__(WriteBehindStore(RocksDBStore(name, self._file_format, self._adopt), self._note_eviction))
+        super().__init__(WriteBehindStore(RocksDBStore(name, self._file_format, self._convert), self._note_eviction))
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
@@ -217,7 +217,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         first, last = from_ms // interval_ms, to_ms // interval_ms
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
-    def _adopt(self, database: RocksDBStore, found: StoreFormat | None) -> None:
+    def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
         """Convert files with another retention, or without a known format. See `RocksDBStore`."""
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
@@ -268,7 +268,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
 
     def _key_in_its_segment(self, database: RocksDBStore, stored: bytes) -> bytes:
         """The key under which this store reads the window. Raises StoreOfAnotherKind if `stored` is no window key."""
-        if not are_stored_windows(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
+        if not are_segmented_window_keys(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
             raise database.wrong_kind("keys of another kind")
         return _prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
 

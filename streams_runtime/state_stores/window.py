@@ -48,17 +48,17 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
             raise StreamsRuntimeError(
                 f"store {self.name}: no window can start at {window_start_ms!r} ms; a whole number is needed"
             )
-        stored_key = window_key(self._stored_key(key), window_start_ms, 0)
+        stored_key = window_key(self._serialized_key(key), window_start_ms, 0)
         self._inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
-        possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # no window key can have another one
-        stored = self._inner.fetch(window_key(self._stored_key(key), possible_start_ms, 0), start_ms)
+        possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # no window key has a start outside of this range
+        stored = self._inner.fetch(window_key(self._serialized_key(key), possible_start_ms, 0), start_ms)
         return None if stored is None else self._deserialize_value(stored)
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
         deserialize = self._deserialize_value
-        windows = self._inner.fetch_range(self._stored_key(key), from_ms, to_ms)
+        windows = self._inner.fetch_range(self._serialized_key(key), from_ms, to_ms)
         return ((start_ms, deserialize(value)) for start_ms, value in windows)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[K], V]]:
@@ -83,16 +83,17 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde), window_size_ms=window_size_ms)
 
     def entry_access(self) -> EntryAccess:
+        """The functions by which operators of the DSL read and write this store. See `EntryAccess`."""
         inner, serde, serialize_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._serialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         is_cached = isinstance(inner, CachingWindowStore) and inner.cache is not None
-        latest_ms, suffix = -1, b""
+        last_start_ms, suffix = -1, b""
 
         def stored_key_of(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
             """The window key, which is also the cache key. Without a cache: the window key and the start."""
-            nonlocal latest_ms, suffix
-            if start_ms != latest_ms:  # most records belong to the same window as the previous record
-                latest_ms, suffix = start_ms, window_key(b"", start_ms, 0)
+            nonlocal last_start_ms, suffix
+            if start_ms != last_start_ms:  # most records belong to the same window as the previous record
+                last_start_ms, suffix = start_ms, window_key(b"", start_ms, 0)
             stored_key = serialize_key(key) + suffix
             return stored_key if is_cached else (stored_key, start_ms)
 

@@ -74,8 +74,8 @@ def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicate
     )
 
 
-def is_of_window_store(key: bytes, timestamp_ms: int) -> bool:
-    """Whether a changelog record with this key and timestamp may be that of a window.
+def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
+    """Whether a window store may have written a changelog record with this key and timestamp.
 
     A window with a sequence number is one of a join, and starts at the timestamp of its record.
     """
@@ -85,8 +85,8 @@ def is_of_window_store(key: bytes, timestamp_ms: int) -> bool:
     return start_ms >= 0 and (sequence == 0 or start_ms == timestamp_ms)
 
 
-def are_stored_windows(*stored: bytes) -> bool:
-    """Whether all these keys of a RocksDB can be those of windows on disk, in segments of one length."""
+def are_segmented_window_keys(*stored: bytes) -> bool:
+    """Whether all these keys of a RocksDB can be window keys with segment numbers, in segments of one length."""
     shortest, longest = 1, JAVA_LONG_MAX  # bounds of the segment length; each key narrows them
     for key in stored:
         if len(key) < SEGMENT_BYTES + SUFFIX_BYTES or not is_window_key(key, duplicates=True):
