@@ -19,15 +19,18 @@ from streams_runtime.tasks.state_manager import StateManager
 
 
 class ChangelogMetadata:
-    """`end`: the first offset that is not applied (yet): the fixed end of an active task's changelog, the limit of a
-    standby's whose changelog is a source topic, else None. `log_end`: the end offset of the log when it was last looked
-    up, None when it never was.
+    """The progress of one changelog.
 
-    `may_be_of_windows`: its first records have yet to be looked at, because it is read from the beginning, for a store
-    without windows.
+    `end`: the offset from which on records are not applied. For an active task, the end of the restore; for a standby
+    whose changelog is a source topic, the limit; for other standbys None. `log_end`: the end offset of the log when it
+    was last looked up, None if it never was.
+
+    `may_be_window_changelog`: whether the first records have to be checked, because the changelog of a key-value store
+    is read from the beginning.
 
     `buffered`: records from `end` on, in order, that were read and not applied. `restored`: the number of records
-    applied since it was registered. `retry_at_ms`: its offsets are not looked up before this time (monotonic).
+    applied since the changelog was registered. `retry_at_ms`: the offsets are not looked up before this time
+    (monotonic).
     """
 
     def __init__(self, partition: TopicPartition, state_manager: StateManager) -> None:
@@ -40,7 +43,7 @@ class ChangelogMetadata:
         self.store: str = state_manager.metadata(partition).store.name
         self.end: int | None = None
         self.log_end: int | None = None
-        self.may_be_of_windows = False
+        self.may_be_window_changelog = False
         self.buffered: deque[RecordBatch] = deque()
         self.restored = 0
         self.retry_at_ms = 0
@@ -56,9 +59,10 @@ class ChangelogMetadata:
         return None if applied is None else applied + 1
 
     def start(self, begin: int | None, log_end: int, committed: int | None) -> int:
-        """Set the end; the offset to read from.
+        """Set the end. Returns the offset to read from.
 
-        `begin`: the first offset of the log, needed when no record is applied; `committed`: of a source topic.
+        `begin`: the first offset of the log, needed if no record is applied. `committed`: for a source topic, the
+        group's committed offset; None for other changelogs.
         """
         if self.is_active:
             self.end = log_end if committed is None else min(log_end, committed)
@@ -68,12 +72,12 @@ class ChangelogMetadata:
         after_applied = self.next_offset
         if after_applied is not None:
             return after_applied
-        self.may_be_of_windows = self.partition in self.state_manager.compacted_changelogs
+        self.may_be_window_changelog = self.partition in self.state_manager.compacted_changelogs
         self.state_manager.window_changelogs.restore_begins(self.partition, begin or 0)
         return begin or 0
 
     def move_limit(self, committed: int) -> None:
-        """The limit never goes back, since what was applied stays applied."""
+        """Set the limit to this offset. It never moves back, because applied records stay applied."""
         self.end = committed if self.end is None else max(self.end, committed)
 
     def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:

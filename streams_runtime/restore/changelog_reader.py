@@ -1,28 +1,30 @@
 """Reads changelogs into stores: it restores the active tasks of a thread and keeps its standbys up to date.
 
 Rules:
-- A changelog is registered, then restoring, then completed; that of a standby stays restoring. When the restore of an
-  active task starts, its end is fixed: at the high watermark, under exactly-once too, where only committed records are
-  applied. When the changelog is a source topic, the end is the group's committed offset if that is lower.
-- Reading starts after the last applied record, or at the beginning. The reader gives a store whole batches of columns,
-  without records from the end on.
-- A store has come as far as the consumer's position, not as far as the last applied record: a log may end in a gap
-  that retention, compaction or a transaction marker left, and may have no record at all. So a changelog is complete
-  when the position has reached the end. The state manager gets the position, and the thread reports it as the task's
-  offset sum (KAFKA-14302).
+- A changelog is registered, then restoring, then completed. The changelog of a standby stays restoring.
+- When the restore of an active task starts, the end of each changelog is set to the high watermark, and stays. This is
+  so under exactly-once, too, although only committed records are applied. If the changelog is a source topic, the end
+  is the group's committed offset if that is lower.
+- Reading starts after the last applied record, or at the beginning. The reader passes whole batches of columns to the
+  store, without the records from the end on.
+- The progress of a store is the consumer's position, not the last applied record: a log may end in a gap that
+  retention, compaction or a transaction marker left, and may have no record at all. So a changelog is complete when the
+  position has reached the end. The state manager gets the position, and the thread reports it as the task's offset sum
+  (KAFKA-14302).
 - The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
-  topic stops at its limit, the committed offset. Records that were read beyond it wait, and the partition is paused,
-  until the limit moves.
-- A store without windows is not restored from the changelog that a window store has left: its topic deletes by time,
-  and its keys end with the start of a window. Bytes alone do not tell: a key of other stores may end alike.
-- A position that is out of range means that this one task is corrupt. The reader tries again after time-outs and for
-  missing topics, for task.timeout.ms of the task.
-- Beside running tasks, a pass is bounded in records and time and never waits. Without them it may wait poll.ms for
-  data.
+  topic stops at its limit, the committed offset. The reader keeps the records that it has read beyond the limit, and
+  pauses the partition, until the limit moves.
+- A key-value store is not restored from a topic that was the changelog of a window store. Two things together show such
+  a topic: its cleanup.policy has delete, and its keys end with the start of a window. The keys alone do not show it,
+  because the keys of a key-value store may end with such bytes, too.
+- If a position is out of range, the task is corrupt, and only this task. After time-outs and for missing topics, the
+  reader tries again until the task's task.timeout.ms has passed.
+- While other tasks of the thread process records, a pass is limited in records and time and never waits. Otherwise a
+  pass may wait poll.ms for data.
 
-Source: `StoreChangelogReader`. Differs from Kafka: it runs on the stream thread and not on one of its own, so passes
-are bounded. State that reaches beyond the end of the log is corrupt, where Kafka takes the restore for complete. A
-limit that goes back is ignored, where Kafka ends the thread.
+Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a thread of its own,
+so passes are limited. State that is ahead of the end of the log is corrupt; in Kafka the restore is complete. A limit
+that moves back is ignored; in Kafka it ends the thread.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task, TaskDeadlines
 
 _RETRY_BACKOFF_MS = 100
-_LOG_ENDS_MS = 1_000
+_LOG_END_INTERVAL_MS = 1_000
 _LONGEST_LIMIT_INTERVAL_MS = 300_000
 _LOOK_UP = "look up the offsets of its changelogs"
 _READ = "read its changelogs"
@@ -61,9 +63,9 @@ _LIMIT = "look up the committed offsets that limit its standby"
 class ChangelogReader:
     """One per stream thread, which alone uses it.
 
-    `consumer`: a consumer of its own, opened with `configs.isolation_level`. `group_id`: the group under which the
-    application commits. `updates_standbys`: whether the reader reads the changelogs of standbys, and not those of
-    active tasks.
+    `consumer`: a consumer that only the reader uses, opened with `configs.isolation_level`. `group_id`: the group under
+    which the application commits. `updates_standbys`: whether the reader reads the changelogs of standbys, and not
+    those of active tasks.
     """
 
     def __init__(
@@ -87,15 +89,15 @@ class ChangelogReader:
         self._pass_records = configs.restore_batch_records
         self._pass_ms = configs.restore_pass_ms
         self._poll_size_alone = PollSize(configs.restore_batch_records, configs.poll_ms)
-        self._poll_size_beside = PollSize(configs.restore_batch_records, configs.restore_pass_ms)
+        self._poll_size_while_tasks_run = PollSize(configs.restore_batch_records, configs.restore_pass_ms)
         self._limit_interval_ms = min(configs.effective_commit_interval_ms, _LONGEST_LIMIT_INTERVAL_MS)
         self.updates_standbys = False
         self._changelogs: dict[TopicPartition, ChangelogMetadata] = {}
         self._registered: dict[TopicPartition, ChangelogMetadata] = {}
         self._restoring: dict[TopicPartition, ChangelogMetadata] = {}
-        self._limits_at_ms = self._log_ends_at_ms = clock.monotonic_ms()
+        self._limits_moved_at_ms = self._log_ends_looked_up_at_ms = clock.monotonic_ms()
 
-    # --- what there is to read
+    # --- registered changelogs
 
     def register(self, partition: TopicPartition, state: StateManager) -> None:
         """Read this changelog of a task that is initialised. Raises IllegalStateError, KeyError."""
@@ -107,7 +109,7 @@ class ChangelogReader:
             self.enforce_restore_active()
 
     def unregister(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading these; unknown partitions are fine. Raises RestoreListenerFailed when all the rest is done."""
+        """Stop reading these; ignores unknown partitions. Raises RestoreListenerFailed after the rest is done."""
         removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
         suspended: list[ChangelogMetadata] = []
         if not removed:
@@ -140,13 +142,13 @@ class ChangelogReader:
     # --- active tasks first, then standbys
 
     def enforce_restore_active(self) -> None:
-        """There are active tasks to restore: standbys wait. Idempotent; `register` of an active task calls it."""
+        """Pause the standbys: active tasks are restored first. Idempotent. `register` of an active task calls this."""
         if self.updates_standbys:
             self.updates_standbys = False
             self._consumer.read_only(frozenset())
 
     def transit_to_update_standby(self) -> None:
-        """All active tasks are restored: standbys go on. Idempotent.
+        """Continue with the standbys, because all active tasks are restored. Idempotent.
 
         Raises IllegalStateError while an active task is not restored.
         """
@@ -156,7 +158,7 @@ class ChangelogReader:
             raise IllegalStateError(f"standbys have to wait: {', '.join(waiting)} of active tasks are not restored yet")
         self.updates_standbys = True
 
-    # --- how far it is
+    # --- progress
 
     def completed_changelogs(self) -> set[TopicPartition]:
         return self._changelogs.keys() - self._registered.keys() - self._restoring.keys()
@@ -167,20 +169,21 @@ class ChangelogReader:
         return 0 if changelog is None else changelog.restored
 
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The first offset that is not applied, for each changelog that is restoring or updating."""
+        """The first offset that is not applied, for each changelog that is restoring."""
         return {partition: self._position(each) for partition, each in self._restoring.items()}
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """The number of offsets left, for each changelog that is restoring or updating.
+        """The number of offsets that are left, for each changelog that is restoring.
 
-        They count up to the fixed end for an active task, and up to the log's end, as of a second ago, for a standby.
+        For an active task: up to the end of the restore. For a standby: up to the end of the log, which is looked up
+        once a second.
         """
         return {each.partition: lag for each, lag in self._lags()}
 
     # --- a pass
 
     def restore(self, tasks: Mapping[TaskId, Task], *, others_run: bool) -> int:
-        """Read and apply records; how many were applied. Changelogs of tasks that are not in `tasks` are left alone.
+        """Read and apply records of the changelogs of `tasks`. Returns the number of records applied.
 
         `others_run`: other tasks of this thread process records, so the pass is short and does not wait. Raises
         TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
@@ -190,7 +193,7 @@ class ChangelogReader:
             return 0
         self._initialise(tasks)
         applied = self._move_limits(tasks)
-        self._note_positions()
+        self._report_positions()
         self._refresh_log_ends()
         progressed = applied > 0 or len(self._registered) + len(self._restoring) < unfinished
         applied += self._read(tasks, others_run=others_run, wait_ms=0 if others_run or progressed else self._poll_ms)
@@ -199,7 +202,7 @@ class ChangelogReader:
         return applied
 
     def _read(self, tasks: Mapping[TaskId, Task], *, others_run: bool, wait_ms: int) -> int:
-        size = self._poll_size_beside if others_run else self._poll_size_alone
+        size = self._poll_size_while_tasks_run if others_run else self._poll_size_alone
         now_ms = self._clock.monotonic_ms()
         ends_ms = now_ms + (self._pass_ms if others_run else self._poll_ms)
         left = self._pass_records
@@ -214,7 +217,7 @@ class ChangelogReader:
             completed = self._complete_restored()
             polled_ms, now_ms = now_ms, self._clock.monotonic_ms()
             if not wait_ms:
-                size.took(asked, read, now_ms - polled_ms)
+                size.adapt(asked, read, now_ms - polled_ms)
             if others_run:
                 left -= read
             if now_ms >= ends_ms or left <= 0 or not (read or completed):
@@ -239,7 +242,7 @@ class ChangelogReader:
     # --- one changelog
 
     def _take(self, batch: RecordBatch) -> int:
-        """Apply the records before the end; keep the others for a standby."""
+        """Apply the records before the end. If the changelog has a limit, keep the records from the limit on."""
         changelog = self._restoring[batch.partition]
         inside, rest = changelog.split(batch)
         applied = 0 if inside is None else self._apply(changelog, inside)
@@ -251,8 +254,8 @@ class ChangelogReader:
         records = records_with_keys(batch)
         if records is None:
             return 0
-        if changelog.may_be_of_windows:
-            self._refuse_windows(changelog, records)
+        if changelog.may_be_window_changelog:
+            self._refuse_window_changelog(changelog, records)
         changelog.state_manager.restore(changelog.partition, records)
         count = len(records)
         changelog.restored += count
@@ -261,18 +264,18 @@ class ChangelogReader:
             self._notify(self._listener.on_batch_restored, changelog, records.offsets[-1], count)
         return count
 
-    def _refuse_windows(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
-        """Raises ChangelogOfAnotherKind when these first records are those of a window store; LogTimeout."""
+    def _refuse_window_changelog(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
+        """Raises ChangelogOfAnotherKind if a window store has written these first records; LogTimeout."""
         for key, timestamp_ms in zip(batch.keys, batch.timestamps_ms, strict=True):
             if key is not None and may_be_window_record(key, timestamp_ms):
                 if self._lookup.deletes_by_time(changelog.partition.topic):
                     raise ChangelogOfAnotherKind(changelog.store, changelog.partition, batch.offsets, key, "key-value")
                 break
-        changelog.may_be_of_windows = False
+        changelog.may_be_window_changelog = False
 
     def _complete_restored(self) -> bool:
-        """Complete changelogs that have reached their end; whether there were any."""
-        self._note_positions()
+        """Complete the changelogs that have reached their end. Returns whether there were any."""
+        self._report_positions()
         done = [
             each
             for each in self._restoring.values()
@@ -302,7 +305,7 @@ class ChangelogReader:
             self._deadlines.failed(task_id, _LOOK_UP, error)
 
     def _start(self, changelogs: list[tuple[ChangelogMetadata, ChangelogOffsets]]) -> None:
-        """Start the changelogs of sound tasks; then raise TaskCorrupted for the others."""
+        """Start the changelogs of tasks that are not corrupt. Then raise TaskCorrupted for the corrupt tasks."""
         corrupt = {
             each.task_id
             for each, offsets in changelogs
@@ -328,14 +331,16 @@ class ChangelogReader:
     # --- standbys: limits and lags
 
     def _move_limits(self, tasks: Mapping[TaskId, Task]) -> int:
-        """Once per commit interval, move the limits of standbys with waiting records, and apply these; how many."""
+        """Once per commit interval, look up the limits of standbys that have buffered records, and apply the records
+        below the limits. Returns the number of records applied.
+        """
         now_ms = self._clock.monotonic_ms()
-        if not self.updates_standbys or now_ms - self._limits_at_ms < self._limit_interval_ms:
+        if not self.updates_standbys or now_ms - self._limits_moved_at_ms < self._limit_interval_ms:
             return 0
         waiting = [each for each in self._restoring.values() if each.buffered and each.task_id in tasks]
         if not waiting:
             return 0
-        self._limits_at_ms = now_ms
+        self._limits_moved_at_ms = now_ms
         try:
             committed = self._lookup.committed_offsets([each.partition for each in waiting])
         except LogTimeout as error:
@@ -365,18 +370,18 @@ class ChangelogReader:
     def _refresh_log_ends(self) -> None:
         now_ms = self._clock.monotonic_ms()
         standbys = [each for each in self._restoring.values() if not each.is_active]
-        if not standbys or now_ms - self._log_ends_at_ms < _LOG_ENDS_MS:
+        if not standbys or now_ms - self._log_ends_looked_up_at_ms < _LOG_END_INTERVAL_MS:
             return
-        self._log_ends_at_ms = now_ms
+        self._log_ends_looked_up_at_ms = now_ms
         try:
             ends = self._lookup.end_offsets([each.partition for each in standbys])
         except LogError:
-            return  # only lags depend on it; they stay as they are until the log answers again
+            return  # the log ends stay as they are until the next lookup; only lags depend on them
         for changelog in standbys:
             if changelog.partition in ends:
                 changelog.log_end = ends[changelog.partition]
 
-    # --- small things
+    # --- positions and callbacks
 
     def _readable(self, tasks: Mapping[TaskId, Task]) -> frozenset[TopicPartition]:
         return frozenset(
@@ -388,8 +393,8 @@ class ChangelogReader:
     def _position(self, changelog: ChangelogMetadata) -> int:
         return changelog.buffered[0].offsets[0] if changelog.buffered else self._consumer.position(changelog.partition)
 
-    def _note_positions(self) -> None:
-        """Beyond its end, an active task's changelog was read and not applied."""
+    def _report_positions(self) -> None:
+        """Tell the state managers the positions; of an active task, at most the end: later records are not applied."""
         for partition, changelog in self._restoring.items():
             position = self._position(changelog)
             if changelog.is_active and changelog.end is not None:

@@ -93,8 +93,11 @@ class PollSize:
         self._pass_ms = pass_ms
         self.records = min(_FIRST_POLL, largest)
 
-    def took(self, asked: int, given: int, took_ms: int) -> None:
-        """A poll for `asked` records gave so many; `took_ms`: for the poll and for applying them."""
+    def adapt(self, asked: int, given: int, took_ms: int) -> None:
+        """Adapt `records` to a poll for `asked` records, which returned `given` records.
+
+        `took_ms`: the time of the poll and of applying its records.
+        """
         if took_ms * _POLLS_A_PASS > self._pass_ms * 2:
             if given * 2 >= asked:
                 self.records = min(self._largest, max(_SMALLEST_POLL, given // 2))

@@ -85,17 +85,17 @@ def test_should_ask_for_more_while_polls_are_quick_and_for_less_when_they_are_sl
     sizes = []
     for took_ms in (2, 2, 2, 2, 2, 8, 11, 11, 40):
         sizes.append(size.records)
-        size.took(size.records, size.records, took_ms)
+        size.adapt(size.records, size.records, took_ms)
     assert sizes == [1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 10_000, 5_000, 2_500]
-    size.took(size.records, 3, 40)
+    size.adapt(size.records, 3, 40)
     assert size.records == 1_250, "a slow log says nothing about the size of records"
     for _ in range(20):
-        size.took(size.records, size.records, 1_000)
+        size.adapt(size.records, size.records, 1_000)
     assert size.records == 10
 
 
 def test_should_never_ask_for_more_than_the_largest_poll() -> None:
     size = PollSize(largest=4, pass_ms=20)
-    size.took(4, 4, 100)
-    size.took(4, 4, 0)
+    size.adapt(4, 4, 100)
+    size.adapt(4, 4, 0)
     assert size.records == 4
