@@ -26,7 +26,7 @@ from streams_runtime.common.states import InstanceState, StateListener
 from streams_runtime.instance.instance_resources import InstanceOptions, InstanceResources
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import PartitionHosts
-from streams_runtime.reporting.losses import TOLD_AS_NOTICE
+from streams_runtime.reporting.losses import ALREADY_A_NOTICE
 from streams_runtime.reporting.metrics import InstanceMetrics, PausedBy
 from streams_runtime.reporting.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
 from streams_runtime.threads.stream_thread import StreamThread
@@ -325,7 +325,7 @@ class StreamsInstance:
         for notice in self.notices.newest():
             if notice.code in LOSSES:
                 shown = (self.application_id, notice.code, f"{notice.count:,}", notice.text)
-                _logger.warning("%s has ended; %s %s in all: %s", *shown, extra=TOLD_AS_NOTICE)
+                _logger.warning("%s has ended; %s %s in all: %s", *shown, extra=ALREADY_A_NOTICE)
         self._close_resources()
         self._change_state(InstanceState.ERROR if self._threads.has_failed else InstanceState.NOT_RUNNING)
 

@@ -33,7 +33,7 @@ from streams_runtime.common.records import (
 )
 from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
+from streams_runtime.reporting.losses import ALREADY_A_NOTICE, DropReason
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
@@ -212,7 +212,7 @@ class NodeContext:
             text, values = ". Topic, partition, and offset not known.", values
         else:
             text, values = ". topic=[%s] partition=[%d] offset=[%d]", (*values, *where)
-        _logger.log(level, "Skipping record due to " + message + text, *values, extra=TOLD_AS_NOTICE)
+        _logger.log(level, "Skipping record due to " + message + text, *values, extra=ALREADY_A_NOTICE)
 
     # --- for operators, and for processors of the user: `ProcessorContext`
 

@@ -22,8 +22,8 @@ from streams_runtime.reporting.notices import NoticeBoard, NoticeCode
 WARNINGS = 10
 """So many records of one reason and place are named in the log, each in a line."""
 
-TOLD_AS_NOTICE = {"told_as_notice": True}
-"""`extra` of a line of the log whose matter is a notice already."""
+ALREADY_A_NOTICE = {"already_a_notice": True}
+"""`extra` of a log line whose content a notice reports already: `LoggedNotices` makes no second notice of it."""
 
 _logger = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class TaskLosses:
                 self._task,
                 _IN_WORDS[reason],
                 place,
-                extra=TOLD_AS_NOTICE,
+                extra=ALREADY_A_NOTICE,
             )
         return seen <= WARNINGS
 
@@ -155,7 +155,7 @@ class TaskLosses:
     def expired(self, store: str) -> None:
         """A window store was given something for a window that it keeps no more."""
         level = self.log_level(DropReason.LATE, store)
-        _logger.log(level, "task %s: store %s skips an expired window", self._task, store, extra=TOLD_AS_NOTICE)
+        _logger.log(level, "task %s: store %s skips an expired window", self._task, store, extra=ALREADY_A_NOTICE)
 
     def deleted_unread(self, partition: TopicPartition, begin: int) -> None:
         """The group begins to read a partition that has lost its first records."""
@@ -201,7 +201,7 @@ class TaskLosses:
         self._at_risk[risk.store] = risk
         if reported is None:
             what = f"{risk.windows:,} {risk.text()}"
-            _logger.warning("task %s: store %s: %s", self._task, risk.store, what, extra=TOLD_AS_NOTICE)
+            _logger.warning("task %s: store %s: %s", self._task, risk.store, what, extra=ALREADY_A_NOTICE)
         new = risk.windows - (0 if reported is None else reported.windows)
         self._add_notice(NoticeCode.WINDOWS_AT_RISK, f"store {risk.store}", max(0, new), risk.text())
 
@@ -212,7 +212,7 @@ class TaskLosses:
         self._add_notice(NoticeCode.RECORDS_PASSED_OVER, _name(partition), records, f"records {what}")
 
     def _warn(self, partition: TopicPartition, what: str) -> None:
-        _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=TOLD_AS_NOTICE)
+        _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=ALREADY_A_NOTICE)
 
     def _add_notice(self, code: NoticeCode, about: str, count: int, detail: str) -> None:
         if self._notices is not None:

@@ -172,7 +172,7 @@ def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
 class LoggedNotices(logging.Handler):
     """Warnings and errors that an instance logs, as notices, so that people who only watch the group see them, too.
 
-    Attached to a logger between `start` and `close`. Lines that are notices already (`TOLD_AS_NOTICE`) are left out.
+    Attached to a logger between `start` and `close`. Lines with `ALREADY_A_NOTICE` are left out.
     Only lines of the instance's own threads count, because a process may have several instances. Where logging is
     not configured, Python prints warnings to stderr by a handler of last resort, and only while there is no other:
     it is called from here then. `is_own`: whether a thread of this name is the instance's.
@@ -193,7 +193,7 @@ class LoggedNotices(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            if not getattr(record, "told_as_notice", False) and self._is_own(record.threadName or ""):
+            if not getattr(record, "already_a_notice", False) and self._is_own(record.threadName or ""):
                 code = NoticeCode.ERRORS_LOGGED if record.levelno >= logging.ERROR else NoticeCode.WARNINGS_LOGGED
                 self._notices.add_latest(code, _text(record))
         except Exception:

@@ -81,7 +81,7 @@ class TaskInputs:
 
     def release(self, tasks: Iterable[StreamTask]) -> None:
         """Let others claim the input of these tasks without fencing this thread, except where work is uncommitted."""
-        claims = [claim for task in tasks if (claim := task.give_up_claim()) is not None]
+        claims = [claim for task in tasks if (claim := task.mark_claim_released()) is not None]
         if claims:
             self._log.release(*claims)
 

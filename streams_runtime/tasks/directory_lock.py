@@ -80,7 +80,7 @@ def _lock_file(path: Path) -> int | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(path, descriptor):
+            if _is_file_at(path, descriptor):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
                 return descriptor
@@ -93,7 +93,7 @@ def _lock_file(path: Path) -> int | None:
         os.close(descriptor)  # the previous holder has deleted the file, and perhaps another holder has made a new one
 
 
-def _is_at(path: Path, descriptor: int) -> bool:
+def _is_file_at(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

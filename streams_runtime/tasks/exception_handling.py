@@ -1,12 +1,12 @@
 """Handling of failed records: the thread ends, the record is dropped, or the record goes to the dead-letter topic.
 
 Rules: the user's handlers decide, one for processing and one for reading (serdes, timestamps); the default is FAIL.
-FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. After another answer of the
-processing handler only the failed node leaves the record out: its siblings still get the record, and its parent
+FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler answers
+CONTINUE or DEAD_LETTER, only the failed node skips the record: its siblings still get the record, and its parent
 continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. It is sent like any
 output, so under exactly-once it is in the transaction that commits the record's offset. A handler that raises, or
-returns anything but a HandlerResponse, counts as FAIL. No handler is called when a schema registry cannot be reached,
-or a batch returns a wrong number of rows: the record itself may be valid.
+returns anything but a HandlerResponse, counts as FAIL. No handler is called if a schema registry cannot be reached, or
+if the function of a batch returns a wrong number of rows: the record itself may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
@@ -41,7 +41,7 @@ from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.processors.context import Receiver
-from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
+from streams_runtime.reporting.losses import ALREADY_A_NOTICE, DropReason, TaskLosses
 from streams_runtime.reporting.notices import one_line
 
 HEADER_EXCEPTION = "__streams.errors.exception"
@@ -78,13 +78,13 @@ def fail(record: FailedRecord) -> HandlerResponse:
 
 def log_and_continue(record: FailedRecord) -> HandlerResponse:
     """The record is dropped. Source: `LogAndContinueProcessingExceptionHandler`."""
-    _logger.warning("%s; the record is dropped", described(record), extra=TOLD_AS_NOTICE)
+    _logger.warning("%s; the record is dropped", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.CONTINUE
 
 
 def dead_letter(record: FailedRecord) -> HandlerResponse:
     """The record goes to `errors.dead.letter.queue.topic.name`, and processing continues."""
-    _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=TOLD_AS_NOTICE)
+    _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.DEAD_LETTER
 
 
@@ -163,8 +163,8 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
 class ExceptionHandling:
     """Calls the handlers of a task, and carries out their answers.
 
-    `sink`: makes, for the name of a node and a topic, the receiver that writes records of bytes to the topic.
-    `dead_letter_topic`: the topic's full name, None if it is not set.
+    `sink`: called with the names of a node and of a topic; returns the function that writes records to the topic, with
+    keys and values as bytes. `dead_letter_topic`: the topic's full name, None if it is not set.
     """
 
     __slots__ = ("_clock", "_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sink")
@@ -186,9 +186,9 @@ class ExceptionHandling:
         self._losses = losses
 
     @property
-    def asks_for_raw(self) -> bool:
-        """Whether the handler of processing errors may need the bytes of a record. The handlers `fail` and
-        `log_and_continue` do not.
+    def needs_raw_record(self) -> bool:
+        """Whether the handler of processing errors may need the bytes of a failed record. The handlers `fail` and
+        `log_and_continue` do not need them.
         """
         return self._processing not in (fail, log_and_continue)
 
@@ -217,9 +217,9 @@ class ExceptionHandling:
             raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
         if response is HandlerResponse.DEAD_LETTER:
             self._send_dead_letter(kind, record)
-            self._losses.dropped(DropReason.DEAD_LETTER, record.node, _as_last(record))
+            self._losses.dropped(DropReason.DEAD_LETTER, record.node, _last_dropped_text(record))
         else:
-            self._losses.dropped(_REASONS[kind], record.node, _as_last(record))
+            self._losses.dropped(_REASONS[kind], record.node, _last_dropped_text(record))
 
     def _send_dead_letter(self, kind: str, record: FailedRecord) -> None:
         topic = self._dead_letter_topic
@@ -255,8 +255,8 @@ def _without_trace(headers: Headers) -> Headers:
     return tuple(header for header in headers if header[0] != HEADER_STACKTRACE)
 
 
-def _as_last(record: FailedRecord) -> str:
-    """The part of a notice about dropped records that tells the position and the error of the last one."""
+def _last_dropped_text(record: FailedRecord) -> str:
+    """The end of a notice about dropped records: the position and the error of the last dropped record."""
     topic, partition, offset = record.metadata
     where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
     error, message = _class_name(record.error), one_line(error_text(record.error), _LONGEST_MESSAGE)

@@ -35,7 +35,7 @@ class HeldLock(Protocol):
 class FileSystem:
     """The files of this machine. A simulated disk is a subclass.
 
-    Every call raises OSError, FileNotFoundError among them, unless it says something else.
+    Every method raises OSError, for example FileNotFoundError, unless its docstring says otherwise.
     """
 
     def read(self, file: Path) -> bytes:

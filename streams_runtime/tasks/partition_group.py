@@ -43,7 +43,7 @@ from streams_runtime.common.records import LATEST_MS, Headers, RawRecord, Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, RecordBatch
 from streams_runtime.processors.nodes import SourceRunner
-from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
+from streams_runtime.reporting.losses import ALREADY_A_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import BytesSerde, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_lags import InputLags
@@ -375,7 +375,7 @@ class RecordQueue:
             timestamp_ms,
             *self.partition,
             self.offsets[place],
-            extra=TOLD_AS_NOTICE,
+            extra=ALREADY_A_NOTICE,
         )
 
 

@@ -112,7 +112,7 @@ class ProcessorRuntime:
         self.stores: dict[str, StateStore] = {}
         self.stream_time_ms = UNKNOWN_TIME
         self.current_system_time_ms = clock.now_ms()
-        self.keeps_raw = handling.asks_for_raw
+        self.keeps_raw = handling.needs_raw_record
         self._exactly_once = configs.exactly_once
         self._buffer = buffer
         self._offsets = offsets

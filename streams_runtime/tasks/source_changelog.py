@@ -28,16 +28,17 @@ from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStor
 from streams_runtime.tasks.exception_handling import FailedInputRecord, described
 from streams_runtime.tasks.partition_group import RecordQueue
 
-AppliedRecords = Callable[[RecordBatch], RecordBatch | None]
-"""What the table made of these records of its topic, as bytes for its store; None for nothing. Batches come in order.
-Raises SchemaRegistryUnavailable.
+RecordConverter = Callable[[RecordBatch], RecordBatch | None]
+"""Converts a batch of a table's source topic to the records that the table put into its store: without the records that
+the table left out, and with the bytes of the store. Returns None if there are no such records. Call it with the batches
+in order. Raises SchemaRegistryUnavailable. Source: `RecordConverter`.
 """
 
 _logger = logging.getLogger(__name__)
 
 
 class SourceChangelog:
-    """`AppliedRecords` of one partition. `source`: the node that reads the topic; `store`: the table's."""
+    """The `RecordConverter` of one partition. `source`: the node that reads the topic. `store`: the table's store."""
 
     def __init__(self, task_id: TaskId, partition: TopicPartition, source: SourceRunner, store: StateStore) -> None:
         self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
@@ -98,8 +99,8 @@ class SourceChangelog:
         _logger.debug("%s; the record is not restored", described(record))
 
 
-def source_changelogs(task: TaskId, graph: ProcessorGraph) -> dict[TopicPartition, AppliedRecords]:
-    """Of the stores of a task that are restored from a source topic."""
+def source_changelogs(task: TaskId, graph: ProcessorGraph) -> dict[TopicPartition, RecordConverter]:
+    """The converters of a task's changelogs that are source topics."""
     stores = {store.name: store for store in graph.stores}
     partitions = {store: TopicPartition(topic, task.partition) for store, topic in graph.source_changelogs.items()}
     return {

@@ -2,12 +2,14 @@
 
 Rules:
 - It is RUNNING as soon as its stores are open; the changelog reader does the work and moves its offsets.
-- A commit is a checkpoint, under both guarantees; it needs one when `StateManager` says that a checkpoint is due, but
-  none within five seconds of the one before: each has the thread wait until the stores are on disk.
-- Recycled, it gives its stores away open. Closed dirty under exactly-once, it leaves nothing on disk.
+- A commit writes a checkpoint, under both guarantees. The task needs a commit if `StateManager` says that a checkpoint
+  is due, but at most once in five seconds, because the thread waits while the stores are flushed to disk.
+- When the task is recycled, its stores stay open, and the active task takes them over. A dirty close under exactly-once
+  leaves nothing on disk.
 
-Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: `commit_needed` is not always true, and Kafka has no five
-seconds. A dirty close leaves alone what is on disk when this task never had the directory's lock.
+Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: in Kafka `commit_needed` is always true, and there is no
+minimum of five seconds between checkpoints. A dirty close deletes nothing on disk if this task never had the lock of
+the directory.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class StandbyTask(Task):
     # --- commits
 
     def commit_needed(self) -> bool:
-        """Whether it has to write a checkpoint."""
+        """Whether the task has to write a checkpoint."""
         return (
             self._is_open
             and self._clock.monotonic_ms() >= self._next_checkpoint_ms

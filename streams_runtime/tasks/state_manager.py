@@ -3,9 +3,10 @@
 Rules:
 - A store is complete up to and including its offset. The log need not have a record at that offset: it may have deleted
   the record, or have a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `advance_to`
-  move it on. If the offset is None, it is not known, and the changelog is read from the beginning. While an active task
-  runs, it has these offsets itself: those of the last records that were written and acknowledged. It passes them to
-  `update_changelog_offsets` before each checkpoint, and when it is suspended.
+  move it on. If the offset is None, it is not known, and the changelog is read from the beginning.
+- While an active task runs, the task and not this object keeps the offsets up to date: those of the last records that
+  were written and acknowledged. The task passes the offsets to `update_changelog_offsets` before each checkpoint, and
+  when it is suspended.
 - The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
   disk. The file names the stores that are persistent and logged, with OFFSET_UNKNOWN for a store that is still empty. A
   task that is marked as corrupted has no file.
@@ -53,7 +54,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.needed_changes import WindowChangelogs
-from streams_runtime.tasks.source_changelog import AppliedRecords
+from streams_runtime.tasks.source_changelog import RecordConverter
 from streams_runtime.tasks.state_directory import StateDirectory
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
@@ -66,8 +67,9 @@ _logger = logging.getLogger(__name__)
 
 
 class StoreMetadata:
-    """A store, its changelog (None if it is not logged), and the `offset` up to which, inclusive, it is complete, None
-    when not known.
+    """A store and its changelog (None if the store is not logged).
+
+    `offset`: the changelog offset up to which, inclusive, the store is complete; None if it is not known.
     """
 
     def __init__(self, store: StateStore, changelog: TopicPartition | None) -> None:
@@ -86,8 +88,8 @@ class StateManager:
     the stores may be opened again.
 
     `changelogs`: the partition that logs each store; a store with None, or not named, is not logged.
-    `source_changelogs`: the changelogs that are also inputs of the task. A restore passes each batch of such a
-    changelog to the function here, and applies the records that the function returns.
+    `source_changelogs`: the changelogs that are also inputs of the task, each with its `RecordConverter`. A restore
+    passes each batch of such a changelog to the converter, and applies the records that the converter returns.
     `compacted_changelogs`: the changelogs of stores without windows, which are created with compaction alone.
     `window_retentions_ms`: the retention of each window store that has a changelog of its own.
     `checkpoint_delta`: if the offsets have moved by more than this, in sum, a commit writes a checkpoint; a simulation
@@ -103,7 +105,7 @@ class StateManager:
         directory: StateDirectory,
         stores: Sequence[StateStore],
         changelogs: Mapping[str, TopicPartition | None],
-        source_changelogs: Mapping[TopicPartition, AppliedRecords] | None = None,
+        source_changelogs: Mapping[TopicPartition, RecordConverter] | None = None,
         compacted_changelogs: frozenset[TopicPartition] = frozenset(),
         rocksdb_config_setter: RocksDBConfigSetter | None = None,
         window_retentions_ms: Mapping[str, int] | None = None,
@@ -117,33 +119,34 @@ class StateManager:
         self._directory = directory
         self._source_changelogs = source_changelogs or {}
         self._metadata = {store.name: StoreMetadata(store, changelogs.get(store.name)) for store in stores}
-        # `one` is a StoreMetadata throughout this class
-        self._by_changelog = {one.changelog: one for one in self._metadata.values() if one.changelog is not None}
-        self._checkpointed = {p: one for p, one in self._by_changelog.items() if one.store.persistent}
+        self._by_changelog = {
+            metadata.changelog: metadata for metadata in self._metadata.values() if metadata.changelog is not None
+        }
+        self._checkpointed = {p: metadata for p, metadata in self._by_changelog.items() if metadata.store.persistent}
         for name in self._metadata:  # a store that the user wrote may have another name than its builder
             if not is_legal_name(name):
                 raise ProcessorStateError(f"{shown_name(name)} cannot be the name of a store", task_id)
         if len(self._metadata) != len(stores):
             raise ProcessorStateError("two stores have the same name", task_id)
-        if len(self._by_changelog) != sum(one.changelog is not None for one in self._metadata.values()):
+        if len(self._by_changelog) != sum(metadata.changelog is not None for metadata in self._metadata.values()):
             raise ProcessorStateError("two stores have the same changelog", task_id)
         self.changelog_partitions = frozenset(self._by_changelog)
-        self.store_changelogs = {one.store.name: partition for partition, one in self._by_changelog.items()}
+        self.store_changelogs = {metadata.store.name: partition for partition, metadata in self._by_changelog.items()}
         self.window_changelogs = WindowChangelogs(window_retentions_ms or {}, self.store_changelogs)
         self.stores: Mapping[str, StateStore] = {store.name: store for store in stores}
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
-        for one in self._metadata.values():
-            one.offset = None
+    def _reset(self) -> None:
+        for metadata in self._metadata.values():
+            metadata.offset = None
         self.window_changelogs.clear()
         self._opened = False
         self._corrupted = False
         self._loaded_checkpoint: dict[TopicPartition, int] = {}
         self._was_empty = True
-        # of `changelog_offsets` when a checkpoint was last due or loaded; None: `load_checkpoint` was not called yet
+        # the sum of `changelog_offsets` when a checkpoint was last due or loaded; None before `load_checkpoint`
         self._sum_at_checkpoint: int | None = None
-        # the content of the checkpoint file; None: this object has not written the file, or has deleted it since
+        # the content of the checkpoint file; None: this object has not written the file, or has deleted it afterwards
         self._on_disk: dict[TopicPartition, int] | None = None
 
     # --- the directory
@@ -177,20 +180,20 @@ class StateManager:
         if loaded is None or self._corrupted:
             self._directory.wipe(self.task_id)
             loaded = {}
-            self._forget()
+            self._reset()
         self._loaded_checkpoint = self._without_missing_stores(loaded)
         self._was_empty = self._directory.is_empty(self.task_id)
         self._directory.discard(self.task_id, self._stale_stores())
         self._opened = True
-        for one in self._metadata.values():
+        for metadata in self._metadata.values():
             try:
-                self._open(one, self._context_of(one, context))
+                self._open(metadata, self._context_of(metadata, context))
             except StoreCorrupted as broken:
                 raise TaskCorrupted([self.task_id], str(broken)) from broken
             except AssignorFault:
                 raise
             except Exception as error:
-                raise self._failed("open", one, error) from error
+                raise self._failed("open", metadata, error) from error
 
     def load_checkpoint(self) -> None:
         """Take the offsets of the stores from the checkpoint. Under exactly-once, delete the file afterwards.
@@ -199,15 +202,15 @@ class StateManager:
         """
         if self._sum_at_checkpoint is None:
             unused = dict(self._loaded_checkpoint)
-            for partition, one in self._checkpointed.items():
+            for partition, metadata in self._checkpointed.items():
                 offset = unused.pop(partition, None)
                 if offset is not None:
-                    one.offset = None if offset == OFFSET_UNKNOWN else offset
+                    metadata.offset = None if offset == OFFSET_UNKNOWN else offset
                 elif self.exactly_once and not self._was_empty:
                     raise TaskCorrupted(
                         [self.task_id],
-                        f"the process before this one ended without a checkpoint of store {one.store.name!r}, whose "
-                        "files may hold what was never committed",
+                        "the process before this one ended without a checkpoint of store "
+                        f"{metadata.store.name!r}, whose files may hold what was never committed",
                     )
             if unused:
                 named = ", ".join(str(partition) for partition in unused)
@@ -230,43 +233,45 @@ class StateManager:
 
     def changelog_offsets(self) -> dict[TopicPartition, int]:
         """The next offset to apply, for each changelog; 0 when the offset is not known."""
-        return {p: 0 if one.offset is None else one.offset + 1 for p, one in self._by_changelog.items()}
+        return {p: 0 if metadata.offset is None else metadata.offset + 1 for p, metadata in self._by_changelog.items()}
 
     def update_changelog_offsets(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the offsets of changelogs, as `changelog_offsets` returns them: each is behind the last record that was
-        written to the changelog or, if it is a source topic, read from it. Ignores partitions that are no changelogs.
+        """Set the offsets of changelogs. Ignores partitions that are no changelogs.
+
+        `next_offsets`: as `changelog_offsets` returns them. Each is the offset after the last record that was written
+        to the changelog or, if the changelog is a source topic, read from it.
         """
         for partition, next_offset in next_offsets.items():
-            if (one := self._by_changelog.get(partition)) is not None:
-                one.offset = next_offset - 1 if next_offset > 0 else None
+            if (metadata := self._by_changelog.get(partition)) is not None:
+                metadata.offset = next_offset - 1 if next_offset > 0 else None
 
     def _offset_sum(self) -> int:
         return sum(self.changelog_offsets().values())
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Apply records of a changelog. If it is a source topic, apply only the records that its table had applied.
+        """Apply records of a changelog. If it is a source topic, apply what its `RecordConverter` returns for them.
+
         Raises ProcessorStateError; the offset stays in this case.
         """
-        one = self._by_changelog[partition]
-        # selects the records to apply; None: the changelog is not a source topic, and all records apply
-        applied_of = self._source_changelogs.get(partition)
+        metadata = self._by_changelog[partition]
+        convert = self._source_changelogs.get(partition)
         try:
-            applied = batch if applied_of is None else applied_of(batch)
-            if applied is not None:
-                one.store.restore(applied)
+            converted = batch if convert is None else convert(batch)
+            if converted is not None:
+                metadata.store.restore(converted)
         except AssignorFault:
             raise
         except Exception as error:
-            message = f"store {one.store.name!r} could not be restored from {partition}: {error}"
+            message = f"store {metadata.store.name!r} could not be restored from {partition}: {error}"
             raise ProcessorStateError(message, self.task_id) from error
-        one.offset = batch.offsets[-1]
+        metadata.offset = batch.offsets[-1]
         self.window_changelogs.restored(partition, batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
         """Move the offset on, because every record of the changelog below this position is in the store."""
-        one = self._by_changelog[partition]
-        if position > (0 if one.offset is None else one.offset + 1):
-            one.offset = position - 1
+        metadata = self._by_changelog[partition]
+        if position > (0 if metadata.offset is None else metadata.offset + 1):
+            metadata.offset = position - 1
         self.window_changelogs.advance_to(partition, position)
 
     # --- checkpoints
@@ -278,8 +283,8 @@ class StateManager:
     def checkpoint_limit(self) -> int:
         """A commit has to write a checkpoint if the sum of `changelog_offsets` is above this limit.
 
-        The first commit of a standby writes one. Under exactly-once, no commit of an active task does. In all other
-        cases, `checkpoint_delta` decides.
+        The first commit of a standby writes a checkpoint. Under exactly-once, no commit of an active task does. In all
+        other cases, `checkpoint_delta` decides.
         """
         if self._sum_at_checkpoint is None:
             return JAVA_LONG_MAX
@@ -311,8 +316,8 @@ class StateManager:
             self._on_disk = None
 
     def flush(self) -> None:
-        """Flush every store even if one fails; then raise the first error, a store's own as ProcessorStateError."""
-        self._for_each("flush", lambda one: one.store.flush())
+        """Flush all stores even if one fails, then raise the first error. A store's own is a ProcessorStateError."""
+        self._for_each("flush", lambda metadata: metadata.store.flush())
 
     # --- closing, and becoming the state of the other type of task
 
@@ -325,18 +330,18 @@ class StateManager:
     def close(self) -> None:
         """Close every store even if one fails, then forget the offsets. If the task is corrupted, delete all state.
 
-        Raises the first error, a store's own as ProcessorStateError. Closing twice is fine.
+        Raises the first error, as `flush` does. A second call does nothing.
         """
         corrupted = self._corrupted
         try:
-            self._for_each("close", lambda one: one.store.close())
+            self._for_each("close", lambda metadata: metadata.store.close())
         finally:
-            self._forget()
+            self._reset()
             if corrupted:
                 self._directory.wipe(self.task_id)
 
     def wipe(self) -> None:
-        """Close, and delete all state and the checkpoint. For an unclean end under exactly-once, and for corruption."""
+        """Close, and delete all state with the checkpoint: for a dirty close under exactly-once, or corrupt state."""
         self._corrupted = bool(self._metadata)
         self.close()
 
@@ -352,25 +357,25 @@ class StateManager:
             self.delete_checkpoint()
         self.task_type = task_type
         if self._opened:
-            for one in self._metadata.values():
-                one.store.rebind(self._context_of(one, context))
+            for metadata in self._metadata.values():
+                metadata.store.rebind(self._context_of(metadata, context))
 
     # --- inside
 
-    def _open(self, one: StoreMetadata, context: StoreContext) -> None:
+    def _open(self, metadata: StoreMetadata, context: StoreContext) -> None:
         try:
-            one.store.open(context)
+            metadata.store.open(context)
         except StoreOfAnotherKind as other:
-            if one.changelog is None:
+            if metadata.changelog is None:
                 raise StoreOfAnotherKind(
                     f"{other}. It has no changelog to be restored from: give the store another name, or delete that "
                     "directory while the application is stopped",
                     self.task_id,
                 ) from other
             _logger.warning("task %s: %s; the store is restored from its changelog", self.task_id, other)
-            self._forget_offset(one.changelog)
-            self._directory.discard(self.task_id, [STORES_DIRECTORY / one.store.name])
-            one.store.open(context)
+            self._forget_offset(metadata.changelog)
+            self._directory.discard(self.task_id, [STORES_DIRECTORY / metadata.store.name])
+            metadata.store.open(context)
 
     def _read_again(self, store: str, reason: str) -> None:
         """`StoreContext.read_again`: read the store's changelog from the beginning."""
@@ -398,8 +403,8 @@ class StateManager:
     def _checkpoint_file(self) -> CheckpointFile:
         return CheckpointFile(self.task_directory, self._directory.files)
 
-    def _context_of(self, one: StoreMetadata, context: StoreContext) -> StoreContext:
-        unlogged = one.changelog is None or one.changelog in self._source_changelogs
+    def _context_of(self, metadata: StoreMetadata, context: StoreContext) -> StoreContext:
+        unlogged = metadata.changelog is None or metadata.changelog in self._source_changelogs
         return replace(context, changes=None if unlogged else context.changes, read_again=self._read_again)
 
     def _stale_stores(self) -> list[Path]:
@@ -411,8 +416,8 @@ class StateManager:
         # the offset of a store that the checkpoint does not name; 0 stands for any offset that is not OFFSET_UNKNOWN
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
-            STORES_DIRECTORY / one.store.name
-            for p, one in self._checkpointed.items()
+            STORES_DIRECTORY / metadata.store.name
+            for p, metadata in self._checkpointed.items()
             if self._loaded_checkpoint.get(p, unnamed) == OFFSET_UNKNOWN
         ]
 
@@ -423,9 +428,9 @@ class StateManager:
         """
         missing = {
             p
-            for p, one in self._checkpointed.items()
+            for p, metadata in self._checkpointed.items()
             if offsets.get(p, OFFSET_UNKNOWN) != OFFSET_UNKNOWN
-            and not self._directory.files.is_directory(self.task_directory / STORES_DIRECTORY / one.store.name)
+            and not self._directory.files.is_directory(self.task_directory / STORES_DIRECTORY / metadata.store.name)
         }
         if missing:
             named = ", ".join(map(str, missing))
@@ -433,7 +438,10 @@ class StateManager:
         return {p: offset for p, offset in offsets.items() if p not in missing}
 
     def _write_checkpoint(self) -> None:
-        offsets = {p: OFFSET_UNKNOWN if one.offset is None else one.offset for p, one in self._checkpointed.items()}
+        offsets = {
+            p: OFFSET_UNKNOWN if metadata.offset is None else metadata.offset
+            for p, metadata in self._checkpointed.items()
+        }
         file = self._checkpoint_file()
         if offsets != self._on_disk or (offsets and not self._directory.files.exists(file.path)):
             self.flush()
@@ -446,16 +454,16 @@ class StateManager:
         `operation`: the action in messages, after "could not".
         """
         failures: list[Exception] = []
-        for one in self._metadata.values():
+        for metadata in self._metadata.values():
             try:
-                action(one)
+                action(metadata)
             except Exception as error:
-                _logger.exception("task %s could not %s store %s", self.task_id, operation, one.store.name)
-                failures.append(error if isinstance(error, AssignorFault) else self._failed(operation, one, error))
+                _logger.exception("task %s could not %s store %s", self.task_id, operation, metadata.store.name)
+                failures.append(error if isinstance(error, AssignorFault) else self._failed(operation, metadata, error))
         if failures:
             raise failures[0]
 
-    def _failed(self, operation: str, one: StoreMetadata, error: Exception) -> ProcessorStateError:
-        wrapped = ProcessorStateError(f"could not {operation} store {one.store.name!r}: {error}", self.task_id)
+    def _failed(self, operation: str, metadata: StoreMetadata, error: Exception) -> ProcessorStateError:
+        wrapped = ProcessorStateError(f"could not {operation} store {metadata.store.name!r}: {error}", self.task_id)
         wrapped.__cause__ = error
         return wrapped

@@ -75,7 +75,7 @@ class StreamTask(Task):
     @property
     def claim(self) -> Claim:
         """The right to commit offsets of its input. Raises StreamsRuntimeError before the task is initialised."""
-        claim = self._claim.value
+        claim = self._claim.newest
         if claim is None:
             raise self._illegal("have a claim before it is initialised")
         return claim
@@ -178,13 +178,13 @@ class StreamTask(Task):
             self.runtime.clear_punctuations()
             self._claim.forbid_writes()
 
-    def give_up_claim(self) -> Claim | None:
-        """Give up the claim, so that the next owner can claim without fencing this thread. A resumed task claims again.
+    def mark_claim_released(self) -> Claim | None:
+        """Returns the claim, which the thread has to release together with the claims of other tasks. Returns None if
+        there is no claim to release, or if the task has work that is not committed.
 
-        Returns the claim, for the thread to release with those of other tasks. Returns None if there is no claim to
-        release, or if the task has work that is not committed.
+        After the release, the next owner can claim without fencing this thread. A resumed task claims again.
         """
-        return None if self._offsets.commit_needed else self._claim.give_up()
+        return None if self._offsets.commit_needed else self._claim.mark_released()
 
     def resume(self) -> None:
         """See `Task`. A task that was suspended before it was initialised is CREATED again.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams_runtime.reporting.losses import TOLD_AS_NOTICE
+from streams_runtime.reporting.losses import ALREADY_A_NOTICE
 from streams_runtime.reporting.notices import (
     MAX_BYTES,
     MAX_TEXT_LENGTH,
@@ -123,7 +123,7 @@ def test_should_tell_the_number_and_the_last_of_warnings_and_errors(board: Notic
 
 @pytest.mark.usefixtures("listening")
 def test_should_leave_out_what_is_a_notice_already_and_what_others_log(board: NoticeBoard) -> None:
-    logging.getLogger("streams_runtime.dsl").warning("a late record", extra=TOLD_AS_NOTICE)
+    logging.getLogger("streams_runtime.dsl").warning("a late record", extra=ALREADY_A_NOTICE)
     logging.getLogger("somebody.else").warning("theirs")
     logging.getLogger("streams_runtime").makeRecord("n", logging.WARNING, "f", 1, "m", (), None)
     assert known(board) == []

@@ -25,30 +25,30 @@ def test_should_claim_again_only_after_a_release_or_for_other_partitions() -> No
     for _ in range(2):
         claim.take_if_needed(frozenset({A}))
     claim.take_if_needed(frozenset({A, B}))
-    both = claim.value
+    both = claim.newest
     assert both is not None
     assert both.epochs.keys() == {A, B}
     claim.release()
     claim.release()
     claim.take_if_needed(frozenset({A, B}))
-    assert claim.value is not both
+    assert claim.newest is not both
     assert [call for call in log.calls if call in ("claim", "release")] == ["claim", "claim", "release", "claim"]
 
 
 def test_should_try_to_claim_again_when_the_log_was_away_after_a_release() -> None:
     claim, log = claim_of()
     claim.take_if_needed(frozenset({A}))
-    released = claim.value
+    released = claim.newest
     claim.release()
     log.fail["claim"] = LogTimeout("away")
     with pytest.raises(LogTimeout):
         claim.take_if_needed(frozenset({A}))
     log.fail.clear()
     claim.take_if_needed(frozenset({A}))
-    assert claim.value is not released
+    assert claim.newest is not released
 
 
 def test_should_release_nothing_before_the_first_claim() -> None:
     claim, log = claim_of()
     claim.release()
-    assert (claim.value, "release" in log.calls) == (None, False)
+    assert (claim.newest, "release" in log.calls) == (None, False)
