@@ -23,7 +23,7 @@ from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic
-from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy, TaskStatus
+from streams_runtime.threads.thread_status import InstanceStatus, OpenTask, TaskStatus
 
 
 class ShownInstance(Protocol):
@@ -37,7 +37,7 @@ class ShownInstance(Protocol):
 
     def metadata(self) -> PartitionHosts: ...
 
-    def copies(self) -> tuple[TaskCopy, ...]: ...
+    def copies(self) -> tuple[OpenTask, ...]: ...
 
 
 class _Store(NamedTuple):
@@ -81,9 +81,9 @@ class InstanceView:
         if known is None:
             return []
         return [
-            StoreCopy(copy.task_id, copy.role, copy.state, copy.stores[store], _lag(copy, known, store), copy)
-            for copy in self._instance.copies()
-            if store in copy.stores
+            StoreCopy(task.task_id, task.role, task.state, task.stores[store], _lag(task, known, store), task)
+            for task in self._instance.copies()
+            if store in task.stores
         ]
 
     def generation_id(self) -> int:
@@ -157,10 +157,10 @@ def _has_partitioner(sink: SinkNode) -> bool:
     return isinstance(sink.supplier, SinkSettings) and sink.supplier.partitioner is not None
 
 
-def _lag(copy: TaskCopy, known: _Store, store: str) -> int | None:
-    """Not known of a store without a changelog, unless its task is the running active one: it follows no other copy."""
-    if known.is_logged or (copy.role is TaskType.ACTIVE and copy.state is TaskState.RUNNING):
-        return copy.lags.get(store)
+def _lag(task: OpenTask, known: _Store, store: str) -> int | None:
+    """The lag of a store; None for a store without a changelog, unless its task is a running active task (lag 0)."""
+    if known.is_logged or (task.role is TaskType.ACTIVE and task.state is TaskState.RUNNING):
+        return task.lags.get(store)
     return None
 
 

@@ -31,7 +31,7 @@ from streams_runtime.reporting.metrics import InstanceMetrics, PausedBy
 from streams_runtime.reporting.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_pool import ThreadPool
-from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy
+from streams_runtime.threads.thread_status import InstanceStatus, OpenTask
 
 _logger = logging.getLogger(__name__)
 
@@ -152,9 +152,9 @@ class StreamsInstance:
         held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
         return PartitionHosts() if held is None else held.hosts
 
-    def copies(self) -> tuple[TaskCopy, ...]:
+    def copies(self) -> tuple[OpenTask, ...]:
         """All tasks of this instance that have open stores."""
-        return tuple(copy for thread in self._threads for copy in thread.copies())
+        return tuple(task for thread in self._threads for task in thread.open_tasks())
 
     # --- its life
 

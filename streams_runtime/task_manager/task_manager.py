@@ -52,7 +52,7 @@ class TaskManager:
         restoration: Restoration,
         inputs: TaskInputs,
         closer: TaskCloser,
-        report: OffsetReport,
+        offset_report: OffsetReport,
         producer: StreamsProducer,
         *,
         exactly_once: bool,
@@ -63,17 +63,17 @@ class TaskManager:
         self._restoration = restoration
         self._inputs = inputs
         self._closer = closer
-        self._report = report
+        self._offset_report = offset_report
         self._producer = producer
         self._exactly_once = exactly_once
         self._end_errors: dict[TaskId, Exception] = {}
 
     def handle_rebalance_start(self) -> None:
         """The member is about to send a subscription: lock what it reports from disk. Raises ProcessorStateError."""
-        self._report.lock_directories(self._tasks.initialised())
+        self._offset_report.lock_directories(self._tasks.initialised())
 
     def offset_sums(self) -> dict[TaskId, int]:
-        return self._report.sums(self._tasks)
+        return self._offset_report.sums(self._tasks)
 
     def handle_assignment(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
         """Hold exactly these tasks from now on. Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError."""
@@ -96,7 +96,7 @@ class TaskManager:
             self._create(active, standby)
             raise_most_severe(errors)
         finally:
-            self._report.release_directories(self._tasks)
+            self._offset_report.release_directories(self._tasks)
             self._restoration.refresh()
 
     def handle_revocation(self, revoked: frozenset[TaskId]) -> None:
@@ -148,7 +148,10 @@ class TaskManager:
         return bool(active)
 
     def hand_in(self) -> bool:
-        """Commit and suspend every active task, before `shutdown`: others may have them then. Whether all went well."""
+        """Commit and suspend every active task, before `shutdown`. Then other threads may have the tasks.
+
+        Returns whether there was no error. `shutdown` raises the errors.
+        """
         self._give_up(self._tasks.restoring, list(self._tasks.running), self._end_errors)
         self._restoration.refresh()
         return not _but_migrations(self._end_errors)
@@ -305,7 +308,7 @@ class TaskManager:
     def _drop_all(self) -> None:
         for task in list(self._tasks):
             self._closer.close_dirty(task)
-        self._report.release_directories(())
+        self._offset_report.release_directories(())
         self._restoration.refresh()
 
     def _revive(self, active: Sequence[AnyTask]) -> None:

@@ -65,7 +65,7 @@ class Tasks:
         self.standby[task.id] = task
 
     def remove(self, task: Task) -> None:
-        """Nothing happens when the task is not here."""
+        """Does nothing if the task is not here."""
         if task.type is TaskType.ACTIVE:
             self.active.pop(task.id, None)
         else:
@@ -102,7 +102,7 @@ class Tasks:
             self.wake([task for task, alarm_ms in self._alarms_ms.items() if alarm_ms <= now_ms])
 
     def let_sleep(self) -> None:
-        """Every awake task was processed and punctuated: those that have nothing left to do sleep from now on."""
+        """Let awake tasks that have nothing left to do sleep. Every awake task was processed and punctuated before."""
         awake = []
         for task in self.awake:
             if not task.may_sleep:
@@ -127,7 +127,7 @@ class Tasks:
 
 
 class TaskCloser:
-    """Closes tasks of one stream thread and takes them out of its lists, and has corrupt ones start over.
+    """Closes tasks of one stream thread and removes them from its lists, and lets corrupt tasks start over.
 
     - A clean close is for a task that was committed. It writes the checkpoint, closes the stores and unlocks the
       directory.
@@ -140,10 +140,10 @@ class TaskCloser:
     Source: `TaskManager.closeTaskClean`, `closeTaskDirty`, `closeDirtyAndRevive`.
     """
 
-    def __init__(self, tasks: Tasks, reader: ChangelogReader, report: OffsetReport) -> None:
+    def __init__(self, tasks: Tasks, reader: ChangelogReader, offset_report: OffsetReport) -> None:
         self._tasks = tasks
         self._reader = reader
-        self._report = report
+        self._offset_report = offset_report
 
     def suspend(self, task: AnyTask) -> None:
         """Stop processing and restoring. Raises what the user's processors raise when they are closed."""
@@ -151,7 +151,7 @@ class TaskCloser:
         task.suspend()
 
     def close_clean(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close committed tasks. When one fails, it is closed dirty, and `errors` keeps its first error."""
+        """Close committed tasks. A task that fails is closed dirty, and its first error is kept in `errors`."""
         for task in tasks:
             try:
                 self.suspend(task)
@@ -176,7 +176,7 @@ class TaskCloser:
         self.remove(task)
 
     def mark_corrupt(self, tasks: Iterable[AnyTask]) -> None:
-        """Have the next close of these tasks delete their state. Never raises."""
+        """Let the next close of these tasks delete their state. Never raises."""
         for task in tasks:
             try:
                 task.state_manager.mark_corrupted()
@@ -184,16 +184,16 @@ class TaskCloser:
                 _logger.warning("the changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
 
     def close_dirty_and_revive(self, tasks: Iterable[AnyTask]) -> None:
-        """Have these tasks start over in this thread. Never raises."""
+        """Let these tasks start over in this thread. Never raises."""
         for task in tasks:
             self.close_dirty(task)
             task.revive()
             if task.type is TaskType.ACTIVE:
-                self._tasks.active[task.id] = task  # type: ignore[assignment]  # its type says so
+                self._tasks.active[task.id] = task  # type: ignore[assignment]  # an ACTIVE task is a StreamTask
             else:
-                self._tasks.standby[task.id] = task  # type: ignore[assignment]
+                self._tasks.standby[task.id] = task  # type: ignore[assignment]  # and a STANDBY task a StandbyTask
 
     def remove(self, task: AnyTask) -> None:
-        """The task is closed, or was never opened: forget it, and unlock its directory."""
+        """Remove a task that is closed, or was never opened, from the lists, and unlock its directory."""
         self._tasks.remove(task)
-        self._report.forget(task.id)
+        self._offset_report.unlock_directory(task.id)

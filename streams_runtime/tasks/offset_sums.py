@@ -58,8 +58,8 @@ class OffsetReport:
             self._directory.unlock(task)
         self._locked.clear()  # from here on the tasks hold the locks
 
-    def forget(self, task: TaskId) -> None:
-        """The task is closed: unlock its directory."""
+    def unlock_directory(self, task: TaskId) -> None:
+        """Unlock the directory of a task that is closed, or was never opened."""
         self._locked.pop(task, None)
         self._directory.unlock(task)
 

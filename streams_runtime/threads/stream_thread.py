@@ -4,12 +4,12 @@ Rules:
 - One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe
   write what was sent. The thread waits only when there is nothing to do, not past the next punctuation or commit, and
   not when the group has given an order.
-- The member is one of its process (`process_membership`), which hands over the group's orders (`rebalance_mailbox`).
-  The stream thread carries them out between two passes.
+- The membership of the process (`process_membership`) runs the thread's member, and passes the group's orders on
+  through a mailbox (`rebalance_mailbox`). The stream thread carries out the orders between two passes.
 - TaskMigrated means that the group took the thread for dead: the thread drops its active tasks, and the member joins
-  again as one that owns nothing. A corrupt task starts over. Any other error ends the thread, uncleanly.
-- The thread commits, suspends and hands in its tasks before its member leaves; from then on others may have them. It
-  closes their stores while the member leaves.
+  again without owned tasks. A corrupt task starts over. Any other error ends the thread, which closes its tasks dirty.
+- The thread commits and suspends its active tasks before its member leaves the group; from then on other members may
+  have them. The thread closes their stores while the member leaves.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
@@ -35,7 +35,7 @@ from streams_runtime.membership.member_events import (
     StartRebalance,
 )
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
-from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
+from streams_runtime.threads.thread_status import OpenTask, ThreadState, ThreadStatus
 from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 
 _logger = logging.getLogger(__name__)
@@ -43,10 +43,10 @@ _NOTHING = HeldTasks("", 0)
 
 
 class StreamThread:
-    """`start` it once; `close` it from any thread. When it is DEAD, `error` or `end` says why.
+    """`start` it once; `close` it from any thread. When it is DEAD, `error` or `end` gives the reason.
 
-    `error`: the error that ended it; `response`: what the user's handler answered to that error. `end`: why its member
-    ended, without an error.
+    `error`: the error that ended the thread. `response`: the answer of the user's handler to that error. `end`: the
+    reason why the member ended without an error.
     """
 
     def __init__(self, setting: ThreadSetting) -> None:
@@ -64,7 +64,7 @@ class StreamThread:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._state = ThreadState.CREATED
         self._held = _NOTHING
-        self._closed = False
+        self._has_handed_in = False
 
     # --- from any thread
 
@@ -82,11 +82,11 @@ class StreamThread:
     def ask_to_close(self) -> None:
         """Commit, checkpoint, leave the group, and end. Returns at once; from any thread."""
         if self._state is ThreadState.CREATED:
-            self._mailbox.end()  # no stream thread would carry out an order
+            self._mailbox.end()  # the thread was never started, so nobody would carry out the member's orders
         self._member.ask_to_close()
 
     def close(self) -> None:
-        """As `ask_to_close`, and wait until it has left. Not from the stream thread itself."""
+        """As `ask_to_close`, and wait until the member has left. Not from the stream thread itself."""
         self.ask_to_close()
         self._member.wait()
 
@@ -94,11 +94,11 @@ class StreamThread:
         self._thread.join(timeout_s)
 
     def wake(self) -> None:
-        """Have it look again at what there is to do. From any thread."""
+        """End a wait of the thread, so that it checks at once what there is to do. From any thread."""
         self._work.wakeup()
 
     def request_shutdown(self) -> None:
-        """Have the leader end the whole application."""
+        """Let the leader shut down all instances of the application."""
         self._member.request_shutdown()
 
     def held(self) -> HeldTasks:
@@ -118,9 +118,9 @@ class StreamThread:
             counted.passed_over_records,
         )
 
-    def copies(self) -> tuple[TaskCopy, ...]:
-        """Tasks with open stores."""
-        return self._work.published_copies
+    def open_tasks(self) -> tuple[OpenTask, ...]:
+        """The tasks that had open stores at the last snapshot."""
+        return self._work.published_open_tasks
 
     # --- the stream thread
 
@@ -128,7 +128,7 @@ class StreamThread:
         self._change_state(ThreadState.STARTING)
         self._member.start()
         try:
-            while not self._closed and not self._member.has_ended:
+            while not self._has_handed_in and not self._member.has_ended:
                 self._run_pass()
             if self._member.failure is not None:
                 raise self._member.failure
@@ -145,8 +145,8 @@ class StreamThread:
     def _run_pass(self) -> None:
         """Carry out the group's orders, then make one pass over the records."""
         with self._recovering():
-            self._obey()
-            if not self._closed:
+            self._carry_out_orders()
+            if not self._has_handed_in:
                 self._run_once()
 
     def _run_once(self) -> None:
@@ -161,15 +161,15 @@ class StreamThread:
         if self._state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
             work.publish(self._mailbox)
             self._change_state(ThreadState.RUNNING)
-            work.get_ready()
+            work.prepare_takeover()
         work.maybe_publish(self._mailbox)
 
-    def _obey(self) -> None:
+    def _carry_out_orders(self) -> None:
         while (waiting := self._mailbox.next_order()) is not None:
             try:
                 with self._recovering():
-                    self._do(waiting.order)
-                self._work.hurry()
+                    self._carry_out(waiting.order)
+                self._work.skip_next_wait()
                 self._work.publish(self._mailbox)
             except BaseException as error:
                 waiting.done(error)
@@ -178,17 +178,18 @@ class StreamThread:
 
     @contextmanager
     def _recovering(self) -> Iterator[None]:
-        """Have corrupt tasks start over, and drop all tasks of a thread that the group took for dead."""
+        """Let corrupt tasks start over, and drop all active tasks if the group took the thread for dead."""
         try:
             yield
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
-            self._work.publish(self._mailbox)  # queries must not take a store that was opened again for a complete one
+            # a store that was opened again is not complete, and queries read the published state
+            self._work.publish(self._mailbox)
         except TaskMigrated as migrated:
             self._drop_all(migrated)
             self._work.publish(self._mailbox)
 
-    def _do(self, order: Order) -> None:
+    def _carry_out(self, order: Order) -> None:
         match order:
             case StartRebalance():
                 self._listener.joining(self._held)
@@ -226,17 +227,22 @@ class StreamThread:
             self._listener.dropped(reason, clean=False)
 
     def _hand_in(self, reason: str) -> None:
-        """Have nothing more to do with any task, in good order; what went wrong is raised when they are closed."""
-        self._closed = True
+        """Commit and suspend the active tasks, so that other members may have them.
+
+        Raises no error of a task: the errors are raised when the tasks are closed.
+        """
+        self._has_handed_in = True
         self._change_state(ThreadState.PENDING_SHUTDOWN)
         if self._work.manager.hand_in():
             self._held = _NOTHING
             self._listener.dropped(reason, clean=True)
 
     def _close_tasks(self, reason: str) -> None:
-        """Close every task, in good order unless an error ends the thread; an error on the way ends it, too."""
+        """Close all tasks: dirty if an error ends the thread, otherwise cleanly. An error of a close counts as an error
+        that ends the thread.
+        """
         try:
-            if not self._closed and self.error is None:
+            if not self._has_handed_in and self.error is None:
                 self._hand_in(reason)
             if self.error is None:
                 self._work.manager.shutdown()
@@ -253,13 +259,14 @@ class StreamThread:
     def _start_over(self, corrupted: TaskCorrupted) -> None:
         _logger.warning("stream thread %s: tasks start over with what their changelogs hold: %s", self.name, corrupted)
         try:
-            self._work.hurry()
+            self._work.skip_next_wait()
             active = self._work.manager.handle_corruption(corrupted.tasks)
         except TaskMigrated as migrated:
             self._drop_all(migrated)
         else:
             if active and self._setting.application.configs.exactly_once:
-                self._member.request_rejoin()  # a standby elsewhere may be nearer than the changelog's beginning
+                # another instance may have a standby, and need not restore the task from the changelog's beginning
+                self._member.request_rejoin()
 
     def _drop_all(self, migrated: TaskMigrated) -> None:
         _logger.warning("the group took stream thread %s for dead: %s", self.name, migrated)
@@ -267,9 +274,9 @@ class StreamThread:
         self._member.tasks_were_lost(str(migrated))
 
     def _shut_down(self) -> None:
-        """In any case close the tasks, answer every order, and take the member out of the group.
+        """Close the tasks, answer every order and let the member leave the group, whatever fails.
 
-        Tasks are closed while the member leaves, if the group or its owner has ended it.
+        If `CloseTasks` has come, from the group or after `ask_to_close`, the tasks are closed while the member leaves.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")
@@ -291,7 +298,7 @@ class StreamThread:
             return ThreadErrorResponse.SHUTDOWN_CLIENT
 
     def _pass_on_shutdown(self) -> None:
-        """Keep the member alive, without tasks, until the leader knows that all instances are to end."""
+        """Keep the member in the group, without tasks, until the leader knows that all instances have to end."""
         self._mailbox.end(refuses=False)
         self._member.request_shutdown()
         self._member.wait(self._setting.member.session_timeout_ms / 1000)

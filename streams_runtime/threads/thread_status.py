@@ -32,7 +32,8 @@ class ThreadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """`lag`: changelog records that this copy is behind; 0 for a running active task, None when not known yet.
+    """`lag`: the number of changelog records that the task's stores are behind; 0 for a running active task, None if
+    not known yet.
 
     `restored`, `processed`: the number of changelog records and of input records since the task was assigned.
     """
@@ -46,8 +47,11 @@ class TaskStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCopy:
-    """A task with its open stores. A store that was closed meanwhile refuses to be read."""
+class OpenTask:
+    """A task with its open stores. A read of a store that was closed after the snapshot raises InvalidStateStore.
+
+    `lags`: by store; None if not known.
+    """
 
     task_id: TaskId
     role: TaskType
@@ -60,8 +64,8 @@ class TaskCopy:
 class ThreadStatus:
     """`tasks`: in order of their ids, active before standby. `generation_id` 0: nothing was assigned yet.
 
-    `processed`, `dropped`, `passed_over`: input records since the thread started. Passed over are those that the log
-    had deleted before the group read them.
+    `processed`, `dropped`, `passed_over`: the numbers of input records since the thread started. Records are passed
+    over if the log has deleted them before the group read them.
     """
 
     name: str
@@ -76,7 +80,7 @@ class ThreadStatus:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """All threads of an instance. `endpoint`: where it answers queries, None when it does not."""
+    """An instance with all its threads. `endpoint`: where it answers queries; None if it answers none."""
 
     application_id: str
     process_id: ProcessId | None
@@ -90,12 +94,15 @@ def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, p
     return TaskStatus(task.id, task.type, task.state, _lag(task, task.changelog_partitions, lags), restored, processed)
 
 
-def task_copy(
+def open_task(
     task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
-) -> TaskCopy:
-    """`changelogs`: by store. The lag of a store that is not logged is not known of a standby."""
-    of_stores = {store: _store_lag(task, changelogs.get(store), lags) for store in task.stores}
-    return TaskCopy(task.id, task.type, task.state, dict(task.stores), of_stores)
+) -> OpenTask:
+    """`changelogs`: by store. `lags`: of the changelogs that the thread is reading.
+
+    For a standby, the lag of a store without a changelog is None.
+    """
+    store_lags = {store: _store_lag(task, changelogs.get(store), lags) for store in task.stores}
+    return OpenTask(task.id, task.type, task.state, dict(task.stores), store_lags)
 
 
 def _store_lag(task: Task, changelog: TopicPartition | None, lags: Mapping[TopicPartition, int]) -> int | None:

@@ -46,7 +46,7 @@ from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
+from streams_runtime.threads.thread_status import OpenTask, TaskStatus, open_task, task_status
 
 PUBLISH_INTERVAL_MS = 200
 """How often a thread publishes a snapshot of itself."""
@@ -116,7 +116,7 @@ class ThreadWork:
         self._cache_bytes = setting.cache_bytes or (lambda: configs.statestore_cache_max_bytes)
         self._cache = ThreadCache(self._cache_bytes())
         self._tasks = Tasks()
-        self._report = OffsetReport(setting.directory)
+        self._offset_report = OffsetReport(setting.directory)
         self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener, setting.metrics)
         inputs = TaskInputs(setting.log, configs.application_id, self._producer)
         self.restoration = Restoration(
@@ -137,8 +137,8 @@ class ThreadWork:
             self._executor,
             self.restoration,
             inputs,
-            TaskCloser(self._tasks, self._reader, self._report),
-            self._report,
+            TaskCloser(self._tasks, self._reader, self._offset_report),
+            self._offset_report,
             self._producer,
             exactly_once=configs.exactly_once,
         )
@@ -151,15 +151,15 @@ class ThreadWork:
         self._last_publish_ms = self._next_risk_ms = self._last_commit_ms
         self._has_news = False  # since the last snapshot
         self.published_tasks: tuple[TaskStatus, ...] = ()
-        self.published_copies: tuple[TaskCopy, ...] = ()
+        self.published_open_tasks: tuple[OpenTask, ...] = ()
 
     def wakeup(self) -> None:
         """End a `poll` that waits. Any thread may call this."""
         self._consumer.wakeup()
         self._restore_consumer.wakeup()
 
-    def hurry(self) -> None:
-        """Tasks came, went or started over: the next `poll` does not wait."""
+    def skip_next_wait(self) -> None:
+        """Let the next `poll` return at once, because tasks were assigned, revoked or started over."""
         self._busy = True
 
     def poll(self, *, may_wait: bool) -> None:
@@ -188,13 +188,14 @@ class ThreadWork:
     def initialise_and_restore(self) -> None:
         if self.restoration.initialise_and_restore(paused=self._is_paused()):
             self._busy = True
-        if self._tasks.awake or not self._reader.is_empty() or self._report.holds_directories:
+        if self._tasks.awake or not self._reader.is_empty() or self._offset_report.holds_directories:
             self._has_news = True
 
-    def get_ready(self) -> None:
-        """Everything that was assigned runs: open the producer that a take-over will need. Raises StreamsRuntimeError.
+    def prepare_takeover(self) -> None:
+        """Open the producer, if there are standbys: a standby that becomes active needs it. Called when all assigned
+        tasks run. Raises StreamsRuntimeError.
 
-        A log that does not answer is asked again when a task needs it.
+        If the log does not answer, the producer is opened when a task needs it.
         """
         if self._tasks.updating:
             try:
@@ -258,7 +259,7 @@ class ThreadWork:
             self._last_publish_ms = now_ms
 
     def publish(self, mailbox: RebalanceMailbox) -> None:
-        """Let other threads see the present state of the tasks."""
+        """Take a snapshot of the tasks, for other threads."""
         self._last_publish_ms = self._clock.monotonic_ms()
         self._has_news = False
         mailbox.publish(self.manager.offset_sums())
@@ -268,8 +269,8 @@ class ThreadWork:
         self.published_tasks = tuple(
             task_status(task, lags, self.restoration.restored(task), self._processed(task)) for task in self._tasks
         )
-        self.published_copies = tuple(
-            task_copy(task, task.state_manager.store_changelogs, lags)
+        self.published_open_tasks = tuple(
+            open_task(task, task.state_manager.store_changelogs, lags)
             for task in self._tasks
             if task.state in (TaskState.RESTORING, TaskState.RUNNING) and task.stores
         )

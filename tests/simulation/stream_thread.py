@@ -179,7 +179,7 @@ class SimulatedStreamThread:
 
         def obey() -> None:
             self._mailbox.hand_over(order, errors.append)
-            self._thread._obey()
+            self._thread._carry_out_orders()
 
         self._do(obey)
         if isinstance(order, CloseTasks):

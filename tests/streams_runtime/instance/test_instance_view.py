@@ -29,7 +29,7 @@ from streams_runtime.queries.store_metadata import StoreLocation
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.threads.thread_status import TaskCopy
+from streams_runtime.threads.thread_status import OpenTask
 from tests.no_tls import NO_TLS
 from tests.streams_runtime.queries.serving import serving
 from tests.streams_runtime.running_group import GUARANTEES, SOME_LINES, Group, running_group
@@ -202,9 +202,9 @@ def test_should_say_that_keys_are_placed_by_a_partitioner_of_the_application(tmp
 class ShowingCopies(StreamsInstance):
     """Published copies that are set by hand."""
 
-    shown: tuple[TaskCopy, ...] = ()
+    shown: tuple[OpenTask, ...] = ()
 
-    def copies(self) -> tuple[TaskCopy, ...]:
+    def copies(self) -> tuple[OpenTask, ...]:
         return self.shown
 
 
@@ -231,6 +231,6 @@ def test_should_know_no_lag_of_a_store_without_changelog_unless_it_is_the_runnin
     application = Application(topology, {"application.id": "app", "bootstrap.servers": f"memory:{tmp_path}"})
     instance = ShowingCopies(application, "http://127.0.0.1:1")
     store = key_value_store(STORE, STRING, LONG, persistent=False).build()
-    instance.shown = (TaskCopy(TaskId(0, 0), role, state, {STORE: store}, {STORE: 0}),)
+    instance.shown = (OpenTask(TaskId(0, 0), role, state, {STORE: store}, {STORE: 0}),)
     (copy,) = InstanceView(instance, open_log(f"memory:{tmp_path}")).store_copies(STORE)
     assert (copy.lag, copy.store, copy.published) == (lag, store, instance.shown[0])

@@ -274,7 +274,7 @@ def test_should_get_ready_to_take_over_when_all_that_was_assigned_runs(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = []
-    monkeypatch.setattr(ThreadWork, "get_ready", lambda self: ready.append(self.restoration.is_done))
+    monkeypatch.setattr(ThreadWork, "prepare_takeover", lambda self: ready.append(self.restoration.is_done))
     instance = group.start("a")
     group.wait_until_settled(instance, standbys=0)
     wait_for(lambda: len(ready) >= len(instance.status().threads), instance.status)

@@ -483,15 +483,15 @@ def test_should_have_opened_its_producer_when_it_has_to_take_over_what_it_follow
 ) -> None:
     log = WatchedLog()
     thread = rig(tmp_path, guarantee, log=log)
-    thread.work.get_ready()
+    thread.work.prepare_takeover()
     assert log.count("producer") == 0, "without a standby it need not hurry"
 
     thread.run(standby=[COUNT_0])
     log.fail["producer"] = LogTimeout("away")
-    thread.work.get_ready()
+    thread.work.prepare_takeover()
     log.fail.clear()
-    thread.work.get_ready()
-    thread.work.get_ready()
+    thread.work.prepare_takeover()
+    thread.work.prepare_takeover()
     assert log.count("producer") == 2
     thread.run([COUNT_0])
     assert log.count("producer") == 2
