@@ -165,39 +165,37 @@ class Coordinator:
                 return await self._handle_alone(group_id, event, recording, tenant)
 
     async def _handle_alone(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
-        runtime = self.groups.get(group_id)
-        is_new, is_counted_now = runtime is None, False
-        if runtime is None:
-            if not self.lease.is_unknown(group_id):
-                raise not_here(group_id)
-            known = self.groups.keys() | self.lease.known_ids() | set(self._locks)
-            if len(known) > self.settings.group_max_count:
-                # not how many: they are of others as well
-                raise TooManyGroups("this service has as many groups as it may (group.max.count)")
-            is_counted_now = self.quotas.take_group(group_id, tenant)
-            try:
-                runtime = await self._new_runtime(group_id)
-            except StoreError:
-                if is_counted_now:
-                    self.quotas.give_back(group_id)
-                raise
+        known = self.groups.get(group_id)
+        if known is not None:
+            return await known.handle(event, recording, tenant)
+        if not self.lease.is_unknown(group_id):
+            raise not_here(group_id)
+        if len(self.groups.keys() | self.lease.known_ids() | set(self._locks)) > self.settings.group_max_count:
+            # not how many: they are of others as well
+            raise TooManyGroups("this service has as many groups as it may (group.max.count)")
+        is_counted_now = self.quotas.take_group(group_id, tenant)
+        try:
+            runtime = await self._new_runtime(group_id)
+        except StoreError:
+            if is_counted_now:
+                self.quotas.give_back(group_id)
+            raise
         try:
             response = await runtime.handle(event, recording, tenant)
         except StoreError as error:
-            if is_new:
-                await runtime.close()
-                # after any other error the group may be in the store, and goes on counting
-                if isinstance(error, StoreBusy) and is_counted_now:
-                    self.quotas.give_back(group_id)
-                if isinstance(error, ConcurrentWriter) and self.lease.is_shared:
-                    raise not_here(group_id) from None  # another coordinator was a moment earlier
-            raise
-        if is_new and not runtime.is_declared:
             await runtime.close()
-            self.quotas.give_back(group_id)
-        elif is_new:
+            # after any other error the group may be in the store, and goes on counting
+            if isinstance(error, StoreBusy) and is_counted_now:
+                self.quotas.give_back(group_id)
+            if isinstance(error, ConcurrentWriter) and self.lease.is_shared:
+                raise not_here(group_id) from None  # another coordinator was a moment earlier
+            raise
+        if runtime.is_declared:
             self.groups[group_id] = runtime
             self.lease.created(group_id, runtime.lease.epoch)
+        else:
+            await runtime.close()
+            self.quotas.give_back(group_id)
         return response
 
     async def _new_runtime(self, group_id: str) -> GroupRuntime:

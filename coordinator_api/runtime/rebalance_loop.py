@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 
 from anyio import move_on_after
 
-from assignor.errors import AssignorFault
 from coordinator_api.clusters import ClusterOutOfReach, ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.outcome import RunRebalance
@@ -35,10 +34,6 @@ WORKERS_RETRY_MS = 1_000
 
 IsWanted = Callable[[RunRebalance], bool]
 """Whether the group still waits for this rebalance."""
-
-
-class GivenUp(AssignorFault):
-    """The rebalance has become void, or the service stops."""
 
 
 class RebalanceLoop:
@@ -98,7 +93,7 @@ class RebalanceLoop:
     async def _run(self, effect: RunRebalance) -> None:
         try:
             computed = await self._compute(effect)
-        except (GivenUp, PoolClosed):
+        except PoolClosed:
             return
         except ClusterOutOfReach as error:
             self._cluster.failed(error)
@@ -114,14 +109,16 @@ class RebalanceLoop:
             failed = AssignmentComputed(effect.generation_id, nothing, kept_owned=effect.steering.keeps_owned)
             await self._store(effect, failed, None)
             return
+        if computed is None:
+            return
         if computed.event.topics:  # a cluster was looked at
             self._cluster.answered()
         await self._store(
             effect, computed.event, lambda response: computed.recording(response, self._telemetry.rebalancing_ms())
         )
 
-    async def _compute(self, effect: RunRebalance) -> ComputedRebalance:
-        """Raises GivenUp for one that has become void, and whatever the runner raises."""
+    async def _compute(self, effect: RunRebalance) -> ComputedRebalance | None:
+        """None for one that has become void, and when the service stops. Raises whatever the runner raises."""
         loop = asyncio.get_running_loop()
         with self._telemetry.metrics.assignment_latency.time():
             self._began_at_s = loop.time()
@@ -131,9 +128,7 @@ class RebalanceLoop:
             finally:
                 self._computing = None
                 computing.cancel()  # no effect on one that is done
-        if computing.cancelled():
-            raise GivenUp
-        return computing.result()
+        return None if computing.cancelled() else computing.result()
 
     async def _store(self, effect: RunRebalance, event: AssignmentComputed, recording_for: RecordingFor | None) -> None:
         if self._stopped:
