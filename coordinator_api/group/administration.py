@@ -26,7 +26,7 @@ from dataclasses import replace
 from assignor.recording import as_topology
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from coordinator_api.group import events
-from coordinator_api.group.holding import approve, carry_out_when_held, discard, end_hold_when_over
+from coordinator_api.group.holding import carry_out_when_held, decide_held, end_hold_when_over
 from coordinator_api.group.image import DefinitionOrigin, GroupImage
 from coordinator_api.group.joining import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
 from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
@@ -121,10 +121,8 @@ def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Re
             return _request_rebalance(step, event)
         case events.SetLever():
             return _set_lever(step, event)
-        case events.ApproveRebalance():
-            return approve(step, event)
-        case events.DiscardRebalance():
-            return discard(step, event)
+        case events.DecideHeldRebalance():
+            return decide_held(step, event)
         case events.WarmUpsCaughtUp():
             return promote(step, event)
         case events.DrainInstance():

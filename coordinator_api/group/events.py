@@ -286,24 +286,14 @@ class SetLever:
 
 
 @dataclass(frozen=True, slots=True)
-class ApproveRebalance:
-    """Carry out the rebalance that waits. `generation_id`: the one that was looked at, None for whichever waits.
+class DecideHeldRebalance:
+    """Approve the rebalance that waits, which is then carried out; or discard it, and keep every task where it is.
 
-    Answered with `AssignmentStored`. `by`, `reason`: as in `OperatorDecision`.
+    `generation_id`: the one that was looked at, None for whichever waits. `by`, `reason`: as in `OperatorDecision`.
+    Answered with `AssignmentStored` or `ComputedAgain`.
     """
 
-    generation_id: int | None = None
-    by: str | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DiscardRebalance:
-    """Keep every task where it is instead of the rebalance that waits. As in `ApproveRebalance`.
-
-    Answered with `ComputedAgain`.
-    """
-
+    approves: bool
     generation_id: int | None = None
     by: str | None = None
     reason: str | None = None
@@ -349,15 +339,7 @@ class Recovered:
 HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
 """Requests that change nothing durable: `Group.respond` answers them without a commit. They are no `Event`."""
 
-LeverCommand = (
-    RequestRebalance
-    | SetLever
-    | DrainInstance
-    | EndInstanceDrain
-    | WarmUpsCaughtUp
-    | ApproveRebalance
-    | DiscardRebalance
-)
+LeverCommand = RequestRebalance | SetLever | DrainInstance | EndInstanceDrain | WarmUpsCaughtUp | DecideHeldRebalance
 """Operators set or start these beside Kafka's behaviour, in a group that is declared."""
 
 Event = (

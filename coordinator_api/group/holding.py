@@ -74,23 +74,18 @@ def carry_out_when_held(step: GroupTransition, decision: OperatorDecision) -> No
         _carry_out(step, HoldEnd.HOLD_ENDED, decision)
 
 
-def approve(step: GroupTransition, event: events.ApproveRebalance) -> Response:
-    """Carry out the rebalance that is held, as it was computed."""
-    refused = _refuse_not_held(step.image, event)
+def decide_held(step: GroupTransition, event: events.DecideHeldRebalance) -> Response:
+    """Carry out the rebalance that is held, as it was computed; or have its generation computed again, with every task
+    kept where it is.
+    """
+    refused = _refuse_not_held(step.image, event.generation_id)
     if refused is not None:
         return refused
-    return _carry_out(step, HoldEnd.APPROVED, OperatorDecision(event.by, step.now_ms, event.reason))
-
-
-def discard(step: GroupTransition, event: events.DiscardRebalance) -> Response:
-    """Have the generation computed again, with every task kept where it is."""
-    refused = _refuse_not_held(step.image, event)
-    if refused is not None:
-        return refused
+    decision = OperatorDecision(event.by, step.now_ms, event.reason)
+    if event.approves:
+        return _carry_out(step, HoldEnd.APPROVED, decision)
     generation_id = step.image.generation_id
-    step.emit(
-        HeldRebalanceEnded(generation_id, HoldEnd.DISCARDED, OperatorDecision(event.by, step.now_ms, event.reason))
-    )
+    step.emit(HeldRebalanceEnded(generation_id, HoldEnd.DISCARDED, decision))
     step.emit(RebalanceKept(generation_id, KeptBecause.DISCARDED))
     return ComputedAgain(generation_id)
 
@@ -164,16 +159,16 @@ def _carry_out(step: GroupTransition, end: HoldEnd, decision: OperatorDecision) 
     return AssignmentStored(generation_id, held.end.outcome)
 
 
-def _refuse_not_held(image: GroupImage, event: events.ApproveRebalance | events.DiscardRebalance) -> Rejected | None:
+def _refuse_not_held(image: GroupImage, generation_id: int | None) -> Rejected | None:
     if image.held is None:
         return Rejected(
             RejectionCode.ILLEGAL_GENERATION,
             f"no rebalance waits for approval; the group is {image.state} in generation {image.generation_id}",
         )
-    if event.generation_id not in (None, image.generation_id):
+    if generation_id not in (None, image.generation_id):
         return Rejected(
             RejectionCode.ILLEGAL_GENERATION,
-            f"generation {event.generation_id} does not wait for approval; generation {image.generation_id} does: look "
+            f"generation {generation_id} does not wait for approval; generation {image.generation_id} does: look "
             "at that one",
         )
     return None

@@ -61,7 +61,7 @@ def _hold(form: LeverForm) -> events.Event:
 def _discard(form: LeverForm) -> events.Event:
     if form.reason is None:
         raise InputError("say why it is discarded, for those who find it in the history", "discard-reason")
-    return events.DiscardRebalance(_generation(form), form.by, form.reason)
+    return events.DecideHeldRebalance(False, _generation(form), form.by, form.reason)
 
 
 def _grace(form: LeverForm) -> events.Event:
@@ -76,7 +76,7 @@ def _stop_all(form: LeverForm) -> events.Event:
 
 
 EVENTS: Mapping[str, Callable[[LeverForm], events.Event]] = {
-    "approve": lambda form: events.ApproveRebalance(_generation(form), form.by, form.reason),
+    "approve": lambda form: events.DecideHeldRebalance(True, _generation(form), form.by, form.reason),
     "discard": _discard,
     "hold": _hold,
     "hold-off": lambda form: events.SetLever(LeverName.HOLD, False, form.by, form.reason),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_api.group.events import (
-    ApproveRebalance,
-    DiscardRebalance,
+    DecideHeldRebalance,
     Drain,
     DrainInstance,
     EndInstanceDrain,
@@ -257,7 +256,7 @@ def _go_on(world: World, group: SimulatedGroup) -> None:
 def _decide(world: World, group: SimulatedGroup, fault: Fault) -> None:
     """Look now and then whether a rebalance waits."""
     until_ms = world.timeline.now_ms + fault.for_ms
-    event = ApproveRebalance if fault.kind is Kind.APPROVED else DiscardRebalance
+    approves = fault.kind is Kind.APPROVED
 
     def answered(answer: Answer) -> None:
         if not isinstance(answer, Rejected):
@@ -268,7 +267,7 @@ def _decide(world: World, group: SimulatedGroup, fault: Fault) -> None:
             return
         image = world.image_of(group.group_id)
         if image.held is not None and not group.operator.is_asking:
-            group.operator.ask(event(image.generation_id, "bob", "because"), answered)
+            group.operator.ask(DecideHeldRebalance(approves, image.generation_id, "bob", "because"), answered)
         world.timeline.after(DECIDE_EVERY_MS, look)
 
     look()

@@ -23,11 +23,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from assignor.snapshot import RebalanceResult
 from assignor.types import TaskId
 from coordinator_api.group.events import (
-    ApproveRebalance,
     AssignmentComputed,
     ComputedAssignments,
     ConnectionLost,
-    DiscardRebalance,
+    DecideHeldRebalance,
     DrainInstance,
     EndInstanceDrain,
     Event,
@@ -284,8 +283,7 @@ class GroupSimulation(RuleBasedStateMachine):
     @rule(approves=st.booleans(), fault=faults)
     def decide_about_held(self, approves: bool, fault: Fault) -> None:
         image = self.recorded.group.image
-        asked = ApproveRebalance if approves else DiscardRebalance
-        answered = self._send(asked(image.generation_id, "bob", "because"), fault)
+        answered = self._send(DecideHeldRebalance(approves, image.generation_id, "bob", "because"), fault)
         assert answered is None or isinstance(answered, AssignmentStored if approves else ComputedAgain)
 
     @rule(

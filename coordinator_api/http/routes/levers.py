@@ -192,7 +192,7 @@ async def end_hold(request: Request, group: TheGroup) -> None:
 @router.post("/{group}/approve", responses={200: {"model": GenerationAnswer}})
 async def approve_rebalance(request: Request, group: TheGroup, generation: HeldGeneration = None) -> GenerationAnswer:
     """Carry out the rebalance that waits, as it was computed. This covers the rebalances that follow from it."""
-    event = events.ApproveRebalance(generation, caller(request), reason_of(request))
+    event = events.DecideHeldRebalance(True, generation, caller(request), reason_of(request))
     stored = accepted(await group.handle(event), AssignmentStored)
     return GenerationAnswer(generation_id=stored.generation_id)
 
@@ -210,7 +210,7 @@ async def discard_rebalance(request: Request, group: TheGroup, generation: HeldG
             "query.reason: say why the rebalance is discarded, for those who find it in the history",
             extensions={"where": "query.reason"},
         )
-    event = events.DiscardRebalance(generation, caller(request), reason)
+    event = events.DecideHeldRebalance(False, generation, caller(request), reason)
     again = accepted(await group.handle(event), ComputedAgain)
     return GenerationAnswer(generation_id=again.generation_id)
 

@@ -26,12 +26,11 @@ from assignor.steering import Steering
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.events import (
-    ApproveRebalance,
     AssignmentComputed,
     ComputedAssignments,
     ConnectionLost,
+    DecideHeldRebalance,
     DeleteGroup,
-    DiscardRebalance,
     Drain,
     DrainInstance,
     EndInstanceDrain,
@@ -383,8 +382,8 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event | HeartbeatOrFetch]] = {
     "grace": _grace,
     "drain": lambda _words, _options: Drain(),
     "hold": _hold,
-    "approve": lambda _words, options: ApproveRebalance(_generation(options), "ada", options.get("reason")),
-    "discard": lambda _words, options: DiscardRebalance(_generation(options), "ada", options.get("reason")),
+    "approve": lambda _words, options: DecideHeldRebalance(True, _generation(options), "ada", options.get("reason")),
+    "discard": lambda _words, options: DecideHeldRebalance(False, _generation(options), "ada", options.get("reason")),
     "drain-instance": lambda words, options: DrainInstance(
         _process(options), options.get("member"), "ann", " ".join(words) or None
     ),
