@@ -4,9 +4,9 @@ This file has what a command does at once. The rules that a lever switches on st
 grace) and `rebalancing` (promotion). An instance, or one of its members, is drained so that it can be stopped: its
 tasks go to others without a pause.
 
-    DrainInstance -> the drain is set, a rebalance   `RunRebalance.steering` names whom it empties (`assignor.steering`)
-    the last member of the instance is gone          -> the drain ends
-    EndInstanceDrain -> the drain ends, a rebalance
+    set     -> a rebalance, whose `RunRebalance.steering` names what it empties (`assignor.steering`)
+    the last member of the instance is gone -> the drain ends
+    set off -> the drain ends, a rebalance
 
 A task that waits for a warm-up is handed over as soon as the warm-ups have caught up (`rebalancing.promote`), not at
 the probing deadline alone. An instance that is started again has another process id, so its drain has ended. Drains are
@@ -125,10 +125,8 @@ def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Re
             return decide_held(step, event)
         case events.WarmUpsCaughtUp():
             return promote(step, event)
-        case events.DrainInstance():
-            return _drain_instance(step, event)
-        case events.EndInstanceDrain():
-            return _end_instance_drain(step, event)
+        case events.SetInstanceDrain():
+            return _drain_instance(step, event) if event.is_on else _end_instance_drain(step, event)
 
 
 def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) -> Response:
@@ -166,7 +164,7 @@ def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
     return Accepted()
 
 
-def _drain_instance(step: GroupTransition, event: events.DrainInstance) -> Response:
+def _drain_instance(step: GroupTransition, event: events.SetInstanceDrain) -> Response:
     """A second request changes nothing: the decision of the first one stays."""
     image = step.image
     process_id = event.process_id
@@ -187,7 +185,7 @@ def _drain_instance(step: GroupTransition, event: events.DrainInstance) -> Respo
     return Accepted()
 
 
-def _end_instance_drain(step: GroupTransition, event: events.EndInstanceDrain) -> Response:
+def _end_instance_drain(step: GroupTransition, event: events.SetInstanceDrain) -> Response:
     """Nothing happens to one that is not drained."""
     target = event.member_id or event.process_id or ""
     if target in step.image.levers.drained:

@@ -300,24 +300,17 @@ class DecideHeldRebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainInstance:
-    """Have an instance, or one of its members, hand over its tasks. One of `process_id` (as text) and `member_id` is
-    given. Refused for one that the group does not have. `by`, `reason`: as in `OperatorDecision`. Answered with
-    `Accepted`.
+class SetInstanceDrain:
+    """Have an instance, or one of its members, hand over its tasks (`is_on`), or let it have tasks again. One of
+    `process_id` (as text) and `member_id` is given. A drain of one that the group does not have is refused. `by`,
+    `reason`: as in `OperatorDecision`. Answered with `Accepted`.
     """
 
+    is_on: bool
     process_id: str | None
     member_id: str | None
-    by: str | None
+    by: str | None = None
     reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EndInstanceDrain:
-    """It may have tasks again. Names as in `DrainInstance`. Answered with `Accepted`."""
-
-    process_id: str | None
-    member_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +332,7 @@ class Recovered:
 HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
 """Requests that change nothing durable: `Group.respond` answers them without a commit. They are no `Event`."""
 
-LeverCommand = RequestRebalance | SetLever | DrainInstance | EndInstanceDrain | WarmUpsCaughtUp | DecideHeldRebalance
+LeverCommand = RequestRebalance | SetLever | SetInstanceDrain | WarmUpsCaughtUp | DecideHeldRebalance
 """Operators set or start these beside Kafka's behaviour, in a group that is declared."""
 
 Event = (

@@ -34,7 +34,7 @@ from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from assignor.access.principals import Principal
-from coordinator_api.group.events import DrainInstance, EndInstanceDrain, Event, SetLever
+from coordinator_api.group.events import Event, SetInstanceDrain, SetLever
 from coordinator_api.group.levers import LeverName
 from coordinator_api.http.call_rights import Call, is_page, token_of_cookie
 from coordinator_api.http.problems import MOVED, PROBLEM_CODE, Problem
@@ -78,7 +78,7 @@ def note_effect(request: Request, **effect: object) -> None:
 def note_lever(request: Request, event: Event) -> None:
     """What was set, and for whom, of a lever: its call has it in its query or its body, or in a form."""
     match event:
-        case DrainInstance(process_id, member_id) | EndInstanceDrain(process_id, member_id):
+        case SetInstanceDrain(process_id=process_id, member_id=member_id):
             drained = {"instance": _name(process_id)} if member_id is None else {"member": _name(member_id)}
             note_effect(request, **drained)
         case SetLever(LeverName.HOLD, is_on=True, value_ms=time_limit_ms):

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from coordinator_api.group.events import (
     DecideHeldRebalance,
     Drain,
-    DrainInstance,
-    EndInstanceDrain,
     Event,
     RequestRebalance,
+    SetInstanceDrain,
     SetLever,
 )
 from coordinator_api.group.levers import LeverName
@@ -130,9 +129,9 @@ def _drain(world: World, host: Host, fault: Fault) -> None:
     def answered(answer: Answer) -> None:
         if isinstance(answer, Accepted):
             world.struck(fault)
-            _ends(world, fault, lambda: operator.ask(EndInstanceDrain(process_id, None)))
+            _ends(world, fault, lambda: operator.ask(SetInstanceDrain(False, process_id, None)))
 
-    operator.ask(DrainInstance(process_id, None, "ann"), answered)
+    operator.ask(SetInstanceDrain(True, process_id, None, "ann"), answered)
 
 
 def _to_all(world: World, fault: Fault) -> None:

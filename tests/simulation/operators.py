@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from coordinator_api.group.events import (
     DeclareGroup,
-    DrainInstance,
-    EndInstanceDrain,
     Event,
+    SetInstanceDrain,
     SetLever,
 )
 from coordinator_api.group.levers import LeverName
@@ -72,7 +71,7 @@ class Operator:
         self._number += 1
         number, timeline = self._number, self._world.timeline
         coordinator, event = self._place.connect(self._chance), self._asked[0][0]
-        if isinstance(event, DrainInstance):  # an earlier drain of it may have ended until now
+        if isinstance(event, SetInstanceDrain) and event.is_on:  # an earlier drain of it may have ended until now
             self._gone.discard(event.process_id or "")
 
         def answered(answer: Answer) -> None:
@@ -140,10 +139,10 @@ class Operator:
                 self.grace_ms = event.value_ms if event.is_on else None
             case SetLever(LeverName.PROMOTION):
                 self.promotes = event.is_on
-            case DrainInstance(process_id):
+            case SetInstanceDrain(True, process_id):
                 if process_id not in self._gone:
                     self.drained.add(process_id or "")
-            case EndInstanceDrain(process_id):
+            case SetInstanceDrain(False, process_id):
                 self.drained.discard(process_id or "")
             case _:
                 pass

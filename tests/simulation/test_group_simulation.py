@@ -27,8 +27,6 @@ from coordinator_api.group.events import (
     ComputedAssignments,
     ConnectionLost,
     DecideHeldRebalance,
-    DrainInstance,
-    EndInstanceDrain,
     Event,
     FetchAssignment,
     Heartbeat,
@@ -36,6 +34,7 @@ from coordinator_api.group.events import (
     Leave,
     ProcessHeartbeat,
     RequestRebalance,
+    SetInstanceDrain,
     SetLever,
     Tick,
     WarmUpsCaughtUp,
@@ -185,14 +184,14 @@ class GroupSimulation(RuleBasedStateMachine):
         member = self._member(index)
         if member is not None and member.member_id is not None:
             process_id = None if alone else str(process_named(member.name))
-            self._send(DrainInstance(process_id, member.member_id if alone else None, "ann"), fault)
+            self._send(SetInstanceDrain(True, process_id, member.member_id if alone else None, "ann"), fault)
 
     @rule(index=names, fault=faults)
     def end_instance_drain(self, index: int, fault: Fault) -> None:
         drained = sorted(self.recorded.group.image.levers.drained.values(), key=lambda each: each.target)
         if drained:
             each = drained[index % len(drained)]
-            self._send(EndInstanceDrain(each.process_id, each.member_id), fault)
+            self._send(SetInstanceDrain(False, each.process_id, each.member_id), fault)
 
     @rule(on=st.booleans(), fault=faults)
     def set_promotion(self, on: bool, fault: Fault) -> None:

@@ -157,10 +157,10 @@ async def drain_group(
     With `instance` or `member` nobody is told to stop: that one's tasks go to others, each as soon as another instance
     has caught up on it. `GET` says when it can be stopped. Its drain ends when it is gone, or by `DELETE`.
     """
-    event: events.Drain | events.DrainInstance = events.Drain()
+    event: events.Drain | events.SetInstanceDrain = events.Drain()
     if instance is not None or member is not None:
         named = one_drained(instance, member)
-        event = events.DrainInstance(*named, caller(request), reason_of(request))
+        event = events.SetInstanceDrain(True, *named, caller(request), reason_of(request))
     note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 

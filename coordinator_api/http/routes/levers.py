@@ -129,7 +129,7 @@ async def end_instance_drain(
     member: DrainedMember = None,
 ) -> None:
     """End the drain of an instance or of a member: it may have tasks again. A PUT ends the drain of a whole group."""
-    event = events.EndInstanceDrain(*one_drained(instance, member))
+    event = events.SetInstanceDrain(False, *one_drained(instance, member))
     note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
 

@@ -32,8 +32,6 @@ from coordinator_api.group.events import (
     DecideHeldRebalance,
     DeleteGroup,
     Drain,
-    DrainInstance,
-    EndInstanceDrain,
     Event,
     FetchAssignment,
     Heartbeat,
@@ -43,6 +41,7 @@ from coordinator_api.group.events import (
     ProcessHeartbeat,
     ReportRebalance,
     RequestRebalance,
+    SetInstanceDrain,
     SetLever,
     Tick,
     TopicsSeen,
@@ -384,10 +383,10 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event | HeartbeatOrFetch]] = {
     "hold": _hold,
     "approve": lambda _words, options: DecideHeldRebalance(True, _generation(options), "ada", options.get("reason")),
     "discard": lambda _words, options: DecideHeldRebalance(False, _generation(options), "ada", options.get("reason")),
-    "drain-instance": lambda words, options: DrainInstance(
-        _process(options), options.get("member"), "ann", " ".join(words) or None
+    "drain-instance": lambda words, options: SetInstanceDrain(
+        True, _process(options), options.get("member"), "ann", " ".join(words) or None
     ),
-    "end-drain": lambda _words, options: EndInstanceDrain(_process(options), options.get("member")),
+    "end-drain": lambda _words, options: SetInstanceDrain(False, _process(options), options.get("member")),
     "promote": lambda words, _options: SetLever(
         LeverName.PROMOTION, words[:1] != ["off"], "ann", " ".join(words) or None
     ),
