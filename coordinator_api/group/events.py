@@ -258,11 +258,10 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class RequestRebalance:
-    """An operator wants a rebalance now. `by`, `reason`: as in `OperatorDecision`. Refused for a group without members.
-    Answered with `Accepted`.
+    """An operator wants a rebalance now. `reason`: of the rebalance. Refused for a group without members. Answered with
+    `Accepted`.
     """
 
-    by: str | None
     reason: str | None = None
 
 

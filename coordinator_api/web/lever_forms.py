@@ -88,7 +88,7 @@ EVENTS: Mapping[str, Callable[[LeverForm], events.Event]] = {
     "promote-off": lambda form: events.SetLever(LeverName.PROMOTION, False, form.by, form.reason),
     "pause": lambda form: events.SetLever(LeverName.PAUSE, True, form.by, form.reason),
     "resume": lambda form: events.SetLever(LeverName.PAUSE, False, form.by, form.reason),
-    "rebalance": lambda form: events.RequestRebalance(form.by, form.reason),
+    "rebalance": lambda form: events.RequestRebalance(form.reason),
     "stop-all": _stop_all,
 }
 """By the name that a form sends as `lever`."""

@@ -211,7 +211,7 @@ def _to_group(world: World, group: SimulatedGroup, fault: Fault) -> None:
         case Kind.PROMOTION:
             _pull_lever(world, group, fault, LeverName.PROMOTION)
         case Kind.ASKED:
-            _pull(world, group, fault, RequestRebalance("ann"), None)
+            _pull(world, group, fault, RequestRebalance(), None)
         case Kind.REDECLARED:
             world.struck(fault)
             operator.ask(declared(f"v{world.timeline.fresh()}", WORDS))

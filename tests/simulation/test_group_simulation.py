@@ -204,7 +204,7 @@ class GroupSimulation(RuleBasedStateMachine):
 
     @rule(fault=faults)
     def request_rebalance(self, fault: Fault) -> None:
-        self._send(RequestRebalance("ann"), fault)
+        self._send(RequestRebalance(), fault)
 
     @rule(index=names)
     def die(self, index: int) -> None:

@@ -60,7 +60,7 @@ HeldGeneration = Annotated[
 @router.post("/{group}/rebalance", status_code=204)
 async def request_rebalance(request: Request, group: TheGroup) -> None:
     """Start a rebalance now. The reason is kept with it. Refused for a group without members."""
-    await _apply(group, events.RequestRebalance(caller(request), reason_of(request)))
+    await _apply(group, events.RequestRebalance(reason_of(request)))
 
 
 @router.post("/{group}/pause", status_code=204)

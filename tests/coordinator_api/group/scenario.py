@@ -375,7 +375,7 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event | HeartbeatOrFetch]] = {
     "seen": lambda words, _: TopicsSeen(_topics(words[0])),
     "report": _report,
     "tick": lambda _words, _options: Tick(),
-    "rebalance": lambda words, _options: RequestRebalance("ann", " ".join(words) or None),
+    "rebalance": lambda words, _options: RequestRebalance(" ".join(words) or None),
     "pause": lambda words, _options: SetLever(LeverName.PAUSE, True, "ann", " ".join(words) or None),
     "resume": lambda words, _options: SetLever(LeverName.PAUSE, False, "ann", " ".join(words) or None),
     "grace": _grace,

@@ -121,7 +121,7 @@ async def test_should_let_those_go_who_are_held_when_the_lease_ends(led: Led) ->
 
 async def test_should_finish_what_is_written_and_keep_those_who_are_held(led: Led) -> None:
     held = await led.hold()
-    leaving = asyncio.ensure_future(led.runtime.handle(events.RequestRebalance("somebody", None)))
+    leaving = asyncio.ensure_future(led.runtime.handle(events.RequestRebalance()))
     await asyncio.sleep(0)
     await led.runtime.finish()
     assert leaving.done()
@@ -132,7 +132,7 @@ async def test_should_finish_what_is_written_and_keep_those_who_are_held(led: Le
 async def test_should_say_that_it_was_lost_when_a_write_finds_another_epoch(led: Led) -> None:
     led.runtime.lease.epoch = 7
     with pytest.raises(NotOwner):
-        await led.runtime.handle(events.RequestRebalance("somebody", None))
+        await led.runtime.handle(events.RequestRebalance())
     assert led.lost == ["g"]
     with pytest.raises(NotOwner):
         await led.runtime.respond(events.Heartbeat("m1", 1))
@@ -141,10 +141,10 @@ async def test_should_say_that_it_was_lost_when_a_write_finds_another_epoch(led:
 async def test_should_say_that_it_was_lost_when_it_is_read_in_another_epoch(led: Led) -> None:
     led.repository.failure, led.repository.times = Failure.AFTER, 1
     with pytest.raises(StoreError):
-        await led.runtime.handle(events.RequestRebalance("somebody", None))
+        await led.runtime.handle(events.RequestRebalance())
     led.runtime.lease.epoch = 7
     with pytest.raises(NotOwner):
-        await led.runtime.handle(events.RequestRebalance("somebody", None))
+        await led.runtime.handle(events.RequestRebalance())
     assert led.lost == ["g"]
 
 
