@@ -19,6 +19,7 @@ from coordinator_api.group.events import (
     Event,
     FetchAssignment,
     Heartbeat,
+    HeartbeatOrFetch,
     Join,
     SetLever,
     Tick,
@@ -99,6 +100,15 @@ class _SimulatedGroup:
             self.send(self._computed(outcome.rebalance))
         return outcome.response
 
+    def ask(self, event: HeartbeatOrFetch) -> Response:
+        """As `GroupRuntime` does: the answer to a heartbeat that starts a follow-up says so."""
+        answered = self.group.respond(event, self.now_ms, self.group.image)
+        if answered.wants_tick:
+            self.send(Tick())
+            if isinstance(event, Heartbeat):
+                answered = self.group.respond(event, self.now_ms, self.group.image)
+        return answered.response
+
     def start(self, name: str, process_id: str) -> None:
         instance = _Instance(name, process_id)
         self.instances.append(instance)
@@ -119,19 +129,19 @@ class _SimulatedGroup:
 
     def is_settled(self) -> bool:
         last = self.group.image.last_rebalance
-        known = all(each.generation_id == self.group.generation_id for each in self.instances)
+        known = all(each.generation_id == self.group.image.generation_id for each in self.instances)
         done = last is not None and last.end.outcome is RebalanceOutcome.STABLE
-        return known and done and self.group.state is GroupState.STABLE
+        return known and done and self.group.image.state is GroupState.STABLE
 
     def _hear(self, instance: _Instance) -> None:
         assert instance.member_id is not None
         sums = {TaskId.parse(task): offset for task, offset in instance.sums().items()}
-        told = self.send(Heartbeat(instance.member_id, instance.generation_id, sums))
+        told = self.ask(Heartbeat(instance.member_id, instance.generation_id, sums))
         assert isinstance(told, HeartbeatAnswered), told
         if told.rejoin:
             self._join(instance)
         if instance.waits_for is not None:
-            fetched = self.send(FetchAssignment(instance.member_id, instance.waits_for))
+            fetched = self.ask(FetchAssignment(instance.member_id, instance.waits_for))
             if isinstance(fetched, AssignmentReady):
                 instance.take(fetched)
 
@@ -159,12 +169,12 @@ def simulated_growth(definition: dict[str, Any], records_a_second: int, *, promo
         simulated.send(SetLever(LeverName.PROMOTION, True))
     simulated.start("first", "00000000-0000-0000-0000-000000000001")
     _until_settled(simulated)
-    began_ms, generation_id = simulated.now_ms, simulated.group.generation_id
+    began_ms, generation_id = simulated.now_ms, simulated.group.image.generation_id
     simulated.start("second", "00000000-0000-0000-0000-000000000002")
     _until_settled(simulated)
     few, many = sorted(len(each.active) for each in simulated.instances)
     assert many - few <= 1, "the group is stable, and its tasks are not spread"
-    return (simulated.now_ms - began_ms) / 1_000, simulated.group.generation_id - generation_id
+    return (simulated.now_ms - began_ms) / 1_000, simulated.group.image.generation_id - generation_id
 
 
 def _until_settled(simulated: _SimulatedGroup) -> None:
