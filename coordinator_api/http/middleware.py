@@ -178,7 +178,7 @@ class RequestGuard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if connection is not None and _ends_connection(scope, message):
-                    coordinator.connection_closed(connection.number)
+                    coordinator.connections.closed(connection.number)
             await send_on(message)
 
         try:
@@ -219,7 +219,7 @@ class RequestGuard:
         finally:
             self._bodies.release(body)
             if connection is not None and connection.is_forwarded:
-                coordinator.connection_closed(connection.number)
+                coordinator.connections.closed(connection.number)
             self._measure(call, scope, status, time.perf_counter() - started)
 
     def _measure(self, call: Call | None, scope: Scope, status: int, seconds: float) -> None:

@@ -130,7 +130,7 @@ class Quotas:
         """Count the group. Returns whether it is new. Raises TooManyGroups when its tenant may have no more."""
         if group_id in self._groups and self._groups[group_id]["groups"]:
             return False
-        no_room = self._no_room(tenant, "groups", 1)
+        no_room = self.no_room(tenant, "groups", 1)
         if no_room is not None:
             raise TooManyGroups(no_room)
         self._change(group_id, groups=1)
@@ -161,16 +161,12 @@ class Quotas:
     def no_room_for_member(self, tenant: str, group_id: str, members_then: int) -> str | None:
         """Why the group may not have `members_then` members, in words; None when it may."""
         known = self._groups[group_id]["members"] if group_id in self._groups else 0
-        return self._no_room(tenant, "members", members_then - known) or self.no_room_for_bytes(tenant, 1)
-
-    def no_room_for_bytes(self, tenant: str, added: int) -> str | None:
-        """Why no more may be stored for the tenant, in words; None when `added` more bytes may be."""
-        return self._no_room(tenant, "bytes", added)
+        return self.no_room(tenant, "members", members_then - known) or self.no_room(tenant, "bytes", 1)
 
     @contextmanager
     def computation(self, tenant: str) -> Iterator[None]:
         """Counts one while its block runs. Raises TooManyRequests when the tenant has as many under way as it may."""
-        no_room = self._no_room(tenant, "computations", 1)
+        no_room = self.no_room(tenant, "computations", 1)
         if no_room is not None:
             raise TooManyRequests(f"{no_room}: try again")
         uses = [self._of(bound) for bound in self._bounds(tenant)]
@@ -197,7 +193,7 @@ class Quotas:
         allowed: int = getattr(self.settings, _setting(kind))
         return allowed
 
-    def _no_room(self, tenant: str, kind: str, more: int) -> str | None:
+    def no_room(self, tenant: str, kind: str, more: int) -> str | None:
         """Why the tenant may not have so many more, in words; None when it may.
 
         The text has the tenant's own use, but not that of the tenant around it, which the caller cannot see.

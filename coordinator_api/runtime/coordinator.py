@@ -350,10 +350,6 @@ class Coordinator:
         if not self.stopping:
             self.connections.lost(connection_id)
 
-    def connection_closed(self, connection_id: int) -> None:
-        """The service closed a connection: nothing more is kept of it, and nothing follows for its members."""
-        self.connections.closed(connection_id)
-
     def new_member_id(self, client_id: str | None, group_instance_id: str | None) -> str:
         """Kafka's form, a name and a UUID, in characters that need no escape in an address."""
         name = (group_instance_id or client_id or "member")[:_LONGEST_NAME_IN_AN_ID]

@@ -216,7 +216,7 @@ class DurableGroup:
             case Join():
                 no_room = quotas.no_room_for_member(tenant, self.group.group_id, self._members(joining=1))
             case DeclareGroup() | ReportRebalance():
-                no_room = quotas.no_room_for_bytes(tenant, len(event.input_json))
+                no_room = quotas.no_room(tenant, "bytes", len(event.input_json))
             case _:
                 return event
         return event if no_room is None else replace(event, no_room=no_room)

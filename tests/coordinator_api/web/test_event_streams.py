@@ -143,7 +143,8 @@ async def test_should_keep_nothing_of_streams_that_ended(tmp_path: Path) -> None
                 await stream.next()
                 await digest_in(stream)
         assert app_of(service).state.page_streams.count == 0
-        assert set(service.coordinator.watching._watchers) <= {None}, "the loop that describes groups goes on for a while"
+        watched = set(service.coordinator.watching._watchers)
+        assert watched <= {None}, "the loop that describes groups goes on for a while"
 
 
 async def test_should_end_all_streams_when_the_service_stops(tmp_path: Path) -> None:
