@@ -27,8 +27,6 @@ LONGEST_LEFT_MS = 30 * 86_400_000
 
 ROLES = ("active", "standby", "warm-up")
 _LETTERS = {"active": "A", "standby": "S", "warm-up": "W"}
-_ACCEPTABLE_LAG = "acceptable.recovery.lag"
-_DEFAULT_ACCEPTABLE_LAG = 10_000
 _DIGITS = 8
 _NO_PROCESS = "unknown"
 _THREAD = re.compile(r"-StreamThread-(\d+)(?:-consumer)?\Z")
@@ -174,7 +172,7 @@ def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now
     """`document`: a group as `GET /v1/groups/{group}` answers it. `before`: its lags of earlier, and `now_ms`: when the
     document was made, by the same clock. Takes time in proportion to its tasks.
     """
-    acceptable = _acceptable_lag(document["configs"])
+    acceptable = int(document["configs"]["acceptable.recovery.lag"])
     chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
     members = {member["member_id"]: member for member in document["members"]}
     goes_on = document["held_rebalance"] is not None
@@ -274,13 +272,6 @@ def _chip(
     known = lag if lag is not None and lag >= 0 else None
     whole = copy["end_offset_sum"] if known is not None else None
     return Chip(copy["task"], role, standing, known, whole, left_ms if standing == "behind" else None)
-
-
-def _acceptable_lag(configs: Mapping[str, Any]) -> int:
-    try:
-        return int(configs.get(_ACCEPTABLE_LAG, _DEFAULT_ACCEPTABLE_LAG))
-    except (TypeError, ValueError):
-        return _DEFAULT_ACCEPTABLE_LAG
 
 
 def _instances(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
