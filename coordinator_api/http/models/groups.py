@@ -216,9 +216,12 @@ class StoredLogAnswer(BaseModel):
 class KeptOfLog(BaseModel):
     """`last_record`: the number of the last record that counts. `generation_id`, `revision`: what it leads to."""
 
-    records: int = Field(examples=[1])
-    last_record: int = Field(examples=[1])
-    generation_id: int
+    # made of the plan of a repair
+    model_config = ConfigDict(from_attributes=True)
+
+    records: int = Field(validation_alias="kept_records", examples=[1])
+    last_record: int = Field(validation_alias="last_kept", examples=[1])
+    generation_id: int = Field(validation_alias="kept_generation")
     revision: int = Field(examples=[1])
 
 

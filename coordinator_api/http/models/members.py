@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
+    AliasPath,
     BaseModel,
     ConfigDict,
     Field,
@@ -253,8 +254,8 @@ class DefinitionAnswer(_Answer):
     """The group's present definition. `declared_by`, `declared_at_ms`: null when an earlier release stored it."""
 
     revision: int = Field(examples=[1])
-    declared_by: Caller | None
-    declared_at_ms: TimeMs | None
+    declared_by: Caller | None = Field(validation_alias=AliasPath("origin", "declared_by"))
+    declared_at_ms: TimeMs | None = Field(validation_alias=AliasPath("origin", "declared_at_ms"))
 
 
 class SubscriptionAnswer(_Answer):

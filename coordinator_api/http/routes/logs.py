@@ -86,12 +86,7 @@ def _answer(repair: GroupRepair) -> RepairAnswer:
         executed=repair.executed,
         problem=repair.problem,
         generation_id=plan.generation_id,
-        kept=KeptOfLog(
-            records=plan.kept_records,
-            last_record=plan.last_kept,
-            generation_id=plan.kept_generation,
-            revision=plan.revision,
-        ),
+        kept=KeptOfLog.model_validate(plan),
         dropped=DroppedOfLog(
             records=plan.dropped_records,
             first_record=plan.last_kept + 1 if plan.dropped_records else None,

@@ -127,11 +127,7 @@ async def subscribe(
             member_id=joined.member_id,
             generation_id=joined.generation_id,
             state=str(joined.state),
-            definition=DefinitionAnswer(
-                revision=runtime.image.revision,
-                declared_by=runtime.image.origin.declared_by,
-                declared_at_ms=runtime.image.origin.declared_at_ms,
-            ),
+            definition=DefinitionAnswer.model_validate(runtime.image),
             paused=runtime.image.levers.pause is not None,
         ),
         201 if joined.created else 200,
