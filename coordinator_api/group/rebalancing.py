@@ -9,8 +9,8 @@ Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `comp
 `tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. In Kafka a member keeps the probing
 deadline; here the coordinator does, because the leader runs outside of the members' processes.
 
-Differs from Kafka: no member leads. Whoever carries out the `RunRebalance` effect computes the assignment, so there is
-no leader to elect, and nobody waits for a SyncGroup.
+Differs from Kafka: no member leads. The caller that gets `RunRebalance` in an outcome computes the assignment, so there
+is no leader to elect, and no member waits for a SyncGroup.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Who calls, and whether it may: the right that each call needs, and the token that the caller carries.
 
-The guard asks before it reads a body. A call that is not in the table is of no address that this service has: a caller
-that may look is answered so. `docs/how-to/protect-the-coordinator.md` has the same table for people, and a test tries
-each of its cells.
+`RequestGuard` checks the right before it reads a body. A caller that may look gets 404 for a call that is not in the
+table. `docs/how-to/protect-the-coordinator.md` has the same table for people, and a test tries each of its cells.
 
 The addresses below /ui answer people, and change with the page. A browser carries its token in a cookie that counts
 below /ui alone, so that no other web page can have a browser make a call below /v1.
@@ -29,7 +28,7 @@ PRINCIPAL = "principal"
 """Under this key the `state` of a request has its caller."""
 
 CALL = "call"
-"""Under this key the `state` of a request has the `Call` that the guard found; None for none."""
+"""Under this key the `state` of a request has the `Call` that `RequestGuard` found; None for none."""
 
 PAGE = "/ui"
 LOGIN = "/ui/login"
@@ -194,7 +193,7 @@ def need(call: Call | None, path: str) -> Need:
 
 
 def principal_of(request: Request) -> Principal:
-    """The caller, as the guard found out."""
+    """The caller, as `RequestGuard` found out."""
     principal: Principal = request.scope.get("state", {}).get(PRINCIPAL, ANYBODY)
     return principal
 

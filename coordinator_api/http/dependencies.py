@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 BODY = "body"
-"""Under this key the `state` of a request has its whole body, which the guard has read. `Request.body()` would wait for
+"""Under this key the `state` of a request has its whole body, which `RequestGuard` has read. `Request.body()` would wait for
 another one, which never comes.
 """
 
@@ -84,14 +84,14 @@ async def group_id_in(group: GroupInPath) -> str:
 GroupId = Annotated[str, Depends(group_id_in)]
 
 
-async def the_group(request: Request, group: GroupInPath) -> GroupRuntime:
+async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
     """Raises Problem, GroupNotFound and the other errors of `Coordinator.group`."""
     # FastAPI takes 10 us for each dependency of a dependency, which is a twentieth of a heartbeat
     coordinator = await the_coordinator(request)
     return coordinator.group(await group_id_in(group))
 
 
-TheGroup = Annotated[GroupRuntime, Depends(the_group)]
+RequestedGroup = Annotated[GroupRuntime, Depends(requested_group)]
 
 _DIGITS = re.compile(r"-?[0-9]+", re.ASCII)
 

@@ -97,7 +97,7 @@ def _secure(document: dict[str, Any], needs_token: bool) -> None:
 
 
 def _say_where_groups_are(document: dict[str, Any]) -> None:
-    """Each call about a group may have to be made elsewhere. The guard says so, before any route."""
+    """Each call about a group may have to be made elsewhere. `RequestGuard` answers so, before any route."""
     answer = {
         "description": "RFC 9457; `code`: NOT_COORDINATOR. Another coordinator of the same database owns the group: "
         "make the same call there.",

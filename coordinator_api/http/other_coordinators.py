@@ -4,14 +4,14 @@
         elsewhere: 307 with the owner's address and the same path     nobody has it for now: 503, ask again
         no such group: this coordinator answers 404, or creates it
 
-The guard asks before every call, once the caller's right has been checked and the body read. A group that moves while a
+`RequestGuard` asks before every call, once the caller's right has been checked and the body read. A group that moves while a
 call is under way, or held, raises NotOwner from below: then the same is asked again. 307 keeps method and body.
 
     list -> own groups from memory; beside, each owner of others is asked, with the caller's token, for a second at most
-         -> a group of which nobody said anything is listed as Unknown
+         -> a group of which no coordinator answered anything is listed as Unknown
 
-An owner that is asked so answers from its memory and asks nobody (`Assignor-Asked-By`). Pages ask again and again: what
-was said is kept for a second, for callers with the same token. It comes from another process, so it is checked.
+An owner that is asked so answers from its memory and asks nobody (`Assignor-Asked-By`). Pages ask again and again: the
+answer is kept for a second, for callers with the same token. It comes from another process, so it is checked.
 """
 
 from __future__ import annotations

@@ -41,10 +41,10 @@ from coordinator_api.runtime.definitions import declared_definition
 
 router = named_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 
-_OF_THE_GROUP = {"group": "$request.path.group"}
-_THEN = {
+_SAME_GROUP = {"group": "$request.path.group"}
+_LINKS_AFTER_DECLARING = {
     "links": {
-        name: link(name, _OF_THE_GROUP)
+        name: link(name, _SAME_GROUP)
         for name in ("subscribe", "describe_group", "drain_group", "delete_group", "list_rebalances")
     }
 }
@@ -52,7 +52,11 @@ _THEN = {
 
 @router.put(
     "/{group}",
-    responses={200: _THEN, 201: {"model": DeclareAnswer, **_THEN}, **problems(404, 409, 415)},
+    responses={
+        200: _LINKS_AFTER_DECLARING,
+        201: {"model": DeclareAnswer, **_LINKS_AFTER_DECLARING},
+        **problems(404, 409, 415),
+    },
     openapi_extra=described_body(DefinitionDocument),
 )
 async def declare_group(

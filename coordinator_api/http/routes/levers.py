@@ -1,6 +1,6 @@
 """The levers of `/v1/groups/{group}`: what operators may set or start beside Kafka's behaviour.
 
-Each call says why in `?reason=`, which the guard has checked. Who, when and why stand in the audit log. As long as a
+Each call says why in `?reason=`, which `RequestGuard` has checked. Who, when and why stand in the audit log. As long as a
 lever is pulled, they stand in the group's document as well.
 """
 
@@ -24,7 +24,7 @@ from coordinator_api.http.dependencies import (
     GroupId,
     JsonBody,
     TheCoordinator,
-    TheGroup,
+    RequestedGroup,
     accepted,
     answer,
     caller,
@@ -58,13 +58,13 @@ HeldGeneration = Annotated[
 
 
 @router.post("/{group}/rebalance", status_code=204)
-async def request_rebalance(request: Request, group: TheGroup) -> None:
+async def request_rebalance(request: Request, group: RequestedGroup) -> None:
     """Start a rebalance now. The reason is kept with it. Refused for a group without members."""
     await _apply(group, events.RequestRebalance(reason_of(request)))
 
 
 @router.post("/{group}/pause", status_code=204)
-async def pause_group(request: Request, group: TheGroup) -> None:
+async def pause_group(request: Request, group: RequestedGroup) -> None:
     """Have all members process nothing, until a resume. They restore, keep standbys up to date and stay members.
 
     They hear of it in the answer to their heartbeats. Asked twice, the first one stands.
@@ -73,7 +73,7 @@ async def pause_group(request: Request, group: TheGroup) -> None:
 
 
 @router.post("/{group}/resume", status_code=204)
-async def resume_group(request: Request, group: TheGroup) -> None:
+async def resume_group(request: Request, group: RequestedGroup) -> None:
     """End a pause: members go on where they stopped."""
     await _apply(group, events.SetLever(LeverName.PAUSE, False, caller(request), reason_of(request)))
 
@@ -94,14 +94,14 @@ async def set_rejoin_grace(
 
 
 @router.delete("/{group}/rejoin-grace", status_code=204)
-async def end_rejoin_grace(request: Request, group: TheGroup) -> None:
+async def end_rejoin_grace(request: Request, group: RequestedGroup) -> None:
     """Wait for nobody any more. Members that are away are removed at once."""
     await _apply(group, events.SetLever(LeverName.REJOIN_GRACE, False, caller(request), reason_of(request)))
 
 
 @router.get("/{group}/drain", responses={200: {"model": DrainedLever}})
 async def show_drain(
-    group: TheGroup,
+    group: RequestedGroup,
     coordinator: TheCoordinator,
     instance: DrainedInstance = None,
     member: DrainedMember = None,
@@ -135,7 +135,7 @@ async def end_instance_drain(
 
 
 @router.put("/{group}/promotion", status_code=204)
-async def set_promotion(request: Request, group: TheGroup) -> None:
+async def set_promotion(request: Request, group: RequestedGroup) -> None:
     """Have the next rebalance come as soon as all warm-ups have caught up, not at the probing deadline.
 
     It is on by itself while an instance is drained.
@@ -144,13 +144,13 @@ async def set_promotion(request: Request, group: TheGroup) -> None:
 
 
 @router.delete("/{group}/promotion", status_code=204)
-async def end_promotion(request: Request, group: TheGroup) -> None:
+async def end_promotion(request: Request, group: RequestedGroup) -> None:
     """Have the next rebalance come at the probing deadline, as in Kafka."""
     await _apply(group, events.SetLever(LeverName.PROMOTION, False, caller(request), reason_of(request)))
 
 
 @router.get("/{group}/hold", responses={200: {"model": HoldAnswer}})
-async def show_hold(request: Request, group: TheGroup, coordinator: TheCoordinator) -> Response:
+async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoordinator) -> Response:
     """Whether computed rebalances wait, and the one that waits now: until when, and what it would change.
 
     `difference`: what happens when it is discarded, beside what happens when it is approved. `forecast`: what follows
@@ -184,13 +184,15 @@ async def hold_rebalances(
 
 
 @router.delete("/{group}/hold", status_code=204)
-async def end_hold(request: Request, group: TheGroup) -> None:
+async def end_hold(request: Request, group: RequestedGroup) -> None:
     """Computed rebalances wait no more. One that waits is carried out."""
     await _apply(group, events.SetLever(LeverName.HOLD, False, caller(request), reason_of(request)))
 
 
 @router.post("/{group}/approve", responses={200: {"model": GenerationAnswer}})
-async def approve_rebalance(request: Request, group: TheGroup, generation: HeldGeneration = None) -> GenerationAnswer:
+async def approve_rebalance(
+    request: Request, group: RequestedGroup, generation: HeldGeneration = None
+) -> GenerationAnswer:
     """Carry out the rebalance that waits, as it was computed. This covers the rebalances that follow from it."""
     event = events.DecideHeldRebalance(True, generation, caller(request), reason_of(request))
     stored = accepted(await group.handle(event), AssignmentStored)
@@ -198,7 +200,9 @@ async def approve_rebalance(request: Request, group: TheGroup, generation: HeldG
 
 
 @router.post("/{group}/discard", responses={200: {"model": GenerationAnswer}})
-async def discard_rebalance(request: Request, group: TheGroup, generation: HeldGeneration = None) -> GenerationAnswer:
+async def discard_rebalance(
+    request: Request, group: RequestedGroup, generation: HeldGeneration = None
+) -> GenerationAnswer:
     """Keep every task where it is instead of the rebalance that waits, until something else begins another one.
 
     It needs a reason.

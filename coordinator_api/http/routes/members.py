@@ -35,7 +35,7 @@ from coordinator_api.http.dependencies import (
     OFF_LOOP_BYTES,
     JsonBody,
     TheCoordinator,
-    TheGroup,
+    RequestedGroup,
     accepted,
     answer,
     link,
@@ -81,17 +81,17 @@ _LEAVE = JsonBody(LeaveBody, required=False)
 _ABOUT_THE_GROUP = {
     name: link(name, {"group": "$request.path.group"}) for name in ("list_rebalances", "describe_group")
 }
-_OF_THE_MEMBER = {"group": "$request.path.group", "member": "$response.body#/member_id"}
-_THEN = {
-    "fetch_assignment": link("fetch_assignment", {**_OF_THE_MEMBER, "min_generation": "$response.body#/generation_id"}),
-    "heartbeat": link("heartbeat", _OF_THE_MEMBER, {"generation_id": 0}),
-    "leave": link("leave", _OF_THE_MEMBER),
+_JOINED_MEMBER = {"group": "$request.path.group", "member": "$response.body#/member_id"}
+_LINKS_AFTER_JOIN = {
+    "fetch_assignment": link("fetch_assignment", {**_JOINED_MEMBER, "min_generation": "$response.body#/generation_id"}),
+    "heartbeat": link("heartbeat", _JOINED_MEMBER, {"generation_id": 0}),
+    "leave": link("leave", _JOINED_MEMBER),
     **_ABOUT_THE_GROUP,
 }
-_STILL_THE_MEMBER = {"group": "$request.path.group", "member": "$request.path.member"}
-_HAS_FETCHED = {
-    "heartbeat": link("heartbeat", _STILL_THE_MEMBER, {"generation_id": "$response.body#/generation_id"}),
-    "leave": link("leave", _STILL_THE_MEMBER),
+_SAME_MEMBER = {"group": "$request.path.group", "member": "$request.path.member"}
+_LINKS_AFTER_FETCH = {
+    "heartbeat": link("heartbeat", _SAME_MEMBER, {"generation_id": "$response.body#/generation_id"}),
+    "leave": link("leave", _SAME_MEMBER),
     **_ABOUT_THE_GROUP,
 }
 
@@ -102,12 +102,13 @@ async def _admit_join(coordinator: TheCoordinator) -> None:
 
 
 @router.post(
-    "/subscriptions", responses={status: {"model": SubscriptionAnswer, "links": _THEN} for status in (200, 201)}
+    "/subscriptions",
+    responses={status: {"model": SubscriptionAnswer, "links": _LINKS_AFTER_JOIN} for status in (200, 201)},
 )
 async def subscribe(
     request: Request,
     coordinator: TheCoordinator,
-    runtime: TheGroup,
+    runtime: RequestedGroup,
     _: Annotated[None, Depends(_admit_join)],
     body: Annotated[SubscriptionBody, Depends(_SUBSCRIPTION)],
 ) -> Response:
@@ -140,7 +141,7 @@ async def subscribe(
         200: {
             "model": AssignmentAnswer,
             "content": {RAW: {"schema": {"type": "string", "format": "binary"}}},
-            "links": _HAS_FETCHED,
+            "links": _LINKS_AFTER_FETCH,
         },
         204: {"description": "There is no assignment yet: ask again."},
     },
@@ -148,7 +149,7 @@ async def subscribe(
 async def fetch_assignment(
     request: Request,
     coordinator: TheCoordinator,
-    runtime: TheGroup,
+    runtime: RequestedGroup,
     member_id: MemberId,
     min_generation: Annotated[
         int,
@@ -185,7 +186,7 @@ async def fetch_assignment(
 
 @router.post("/members/{member}/heartbeat", responses={200: {"model": HeartbeatAnswer}})
 async def heartbeat(
-    runtime: TheGroup, member_id: MemberId, body: Annotated[HeartbeatBody, Depends(_HEARTBEAT)]
+    runtime: RequestedGroup, member_id: MemberId, body: Annotated[HeartbeatBody, Depends(_HEARTBEAT)]
 ) -> Response:
     """Keep the session alive. The answer says what the member has to do."""
     answered = accepted(await runtime.respond(body.of_member(member_id)), HeartbeatAnswered)
@@ -196,7 +197,7 @@ async def heartbeat(
 async def process_heartbeat(
     request: Request,
     coordinator: TheCoordinator,
-    runtime: TheGroup,
+    runtime: RequestedGroup,
     body: Annotated[ProcessHeartbeatBody, Depends(_PROCESS_HEARTBEAT)],
     wait_ms: WaitMs = 0,
 ) -> Response:
@@ -227,7 +228,10 @@ async def process_heartbeat(
 
 @router.delete("/members/{member}", status_code=204)
 async def leave(
-    runtime: TheGroup, member_id: MemberId, _body: Annotated[LeaveBody, Depends(_LEAVE)], instance_id: InstanceId = None
+    runtime: RequestedGroup,
+    member_id: MemberId,
+    _body: Annotated[LeaveBody, Depends(_LEAVE)],
+    instance_id: InstanceId = None,
 ) -> None:
     """Leave the group. A rebalance gives the member's tasks to others at once."""
     accepted(await runtime.handle(events.Leave(member_id, instance_id)), Left)

@@ -38,11 +38,11 @@ Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX), DIGITS]
 MAX_PAGE = 1_000
 
 
-_ONE_OF_THEM = {"group": "$request.path.group", "generation": "$response.body#/rebalances/0/generation_id"}
-_THEN = {"links": {name: link(name, _ONE_OF_THEM) for name in ("show_rebalance", "explain_rebalance")}}
+_FIRST_LISTED = {"group": "$request.path.group", "generation": "$response.body#/rebalances/0/generation_id"}
+_LINKS_OF_LIST = {"links": {name: link(name, _FIRST_LISTED) for name in ("show_rebalance", "explain_rebalance")}}
 
 
-@router.get("", responses={200: {"model": RebalanceList, **_THEN}})
+@router.get("", responses={200: {"model": RebalanceList, **_LINKS_OF_LIST}})
 async def list_rebalances(
     group_id: GroupId,
     coordinator: TheCoordinator,
