@@ -4,8 +4,8 @@
         elsewhere: 307 with the owner's address and the same path     nobody has it for now: 503, ask again
         no such group: this coordinator answers 404, or creates it
 
-`RequestGuard` asks before every call, once the caller's right has been checked and the body read. A group that moves while a
-call is under way, or held, raises NotOwner from below: then the same is asked again. 307 keeps method and body.
+`RequestGuard` asks before every call, once the caller's right has been checked and the body read. A group that moves
+while a call is under way, or held, raises NotOwner from below: then the same is asked again. 307 keeps method and body.
 
     list -> own groups from memory; beside, each owner of others is asked, with the caller's token, for a second at most
          -> a group of which no coordinator answered anything is listed as Unknown

@@ -410,9 +410,9 @@ class GroupRuntime:
             self._rebalances.start(taken.rebalance)
         self._timer.set(self._durable.group.next_timer_ms, now_ms)
 
-    def _waits_for(self, effect: RunRebalance) -> bool:
+    def _waits_for(self, rebalance: RunRebalance) -> bool:
         due = rebalance_to_run(self.image)
-        return due is not None and (due.generation_id, due.steering) == (effect.generation_id, effect.steering)
+        return due is not None and (due.generation_id, due.steering) == (rebalance.generation_id, rebalance.steering)
 
     def _tick_now(self) -> None:
         """What becomes due while a tick is under way may have come too late for it: another one follows."""

@@ -66,9 +66,9 @@ class RebalanceLoop:
     def is_running(self) -> bool:
         return self._running is not None
 
-    def start(self, effect: RunRebalance) -> None:
+    def start(self, rebalance: RunRebalance) -> None:
         """Run this rebalance next, in place of one that is due already."""
-        self._due = effect
+        self._due = rebalance
         self._interrupted.set()
         if self._computing is not None:
             asyncio.get_running_loop().call_at(self._began_at_s + VOID_AFTER_S, self._computing.cancel)
@@ -85,44 +85,44 @@ class RebalanceLoop:
     async def _run_all(self) -> None:
         try:
             while self._due is not None and not self._stopped:
-                effect, self._due = self._due, None
-                await self._run(effect)
+                rebalance, self._due = self._due, None
+                await self._run(rebalance)
         finally:
             self._running = None
 
-    async def _run(self, effect: RunRebalance) -> None:
+    async def _run(self, rebalance: RunRebalance) -> None:
         try:
-            computed = await self._compute(effect)
+            computed = await self._compute(rebalance)
         except PoolClosed:
             return
         except ClusterOutOfReach as error:
             self._cluster.failed(error)
-            await self._wait(effect, self._retry_ms)
+            await self._wait(rebalance, self._retry_ms)
             return
         except WorkersUnavailable as error:
-            self._telemetry.logger.warning("rebalance_waits", generation=effect.generation_id, error=str(error))
-            await self._wait(effect, WORKERS_RETRY_MS)
+            self._telemetry.logger.warning("rebalance_waits", generation=rebalance.generation_id, error=str(error))
+            await self._wait(rebalance, WORKERS_RETRY_MS)
             return
         except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
-            self._telemetry.logger.error("rebalance_broken", generation=effect.generation_id, exc_info=fault)
+            self._telemetry.logger.error("rebalance_broken", generation=rebalance.generation_id, exc_info=fault)
             nothing = ComputedAssignments(error=f"{type(fault).__name__}: {fault}")
-            failed = AssignmentComputed(effect.generation_id, nothing, kept_owned=effect.steering.keeps_owned)
-            await self._store(effect, failed, None)
+            failed = AssignmentComputed(rebalance.generation_id, nothing, kept_owned=rebalance.steering.keeps_owned)
+            await self._store(rebalance, failed, None)
             return
         if computed is None:
             return
         if computed.event.topics:  # a cluster was looked at
             self._cluster.answered()
         await self._store(
-            effect, computed.event, lambda response: computed.recording(response, self._telemetry.rebalancing_ms())
+            rebalance, computed.event, lambda response: computed.recording(response, self._telemetry.rebalancing_ms())
         )
 
-    async def _compute(self, effect: RunRebalance) -> ComputedRebalance | None:
+    async def _compute(self, rebalance: RunRebalance) -> ComputedRebalance | None:
         """None for one that has become void, and when the service stops. Raises whatever the runner raises."""
         loop = asyncio.get_running_loop()
         with self._telemetry.metrics.assignment_latency.time():
             self._began_at_s = loop.time()
-            computing = self._computing = loop.create_task(self._runner.run(effect))
+            computing = self._computing = loop.create_task(self._runner.run(rebalance))
             try:
                 await asyncio.wait([computing])
             finally:
@@ -130,20 +130,22 @@ class RebalanceLoop:
                 computing.cancel()  # no effect on one that is done
         return None if computing.cancelled() else computing.result()
 
-    async def _store(self, effect: RunRebalance, event: AssignmentComputed, recording_for: RecordingFor | None) -> None:
+    async def _store(
+        self, rebalance: RunRebalance, event: AssignmentComputed, recording_for: RecordingFor | None
+    ) -> None:
         if self._stopped:
             return
         try:
             await self._hand_back(event, recording_for)
         except StoreError as error:
             # the group is read from the store again soon, and then asks for this rebalance if it is still due
-            self._telemetry.logger.error("rebalance_not_stored", generation=effect.generation_id, error=str(error))
+            self._telemetry.logger.error("rebalance_not_stored", generation=rebalance.generation_id, error=str(error))
 
-    async def _wait(self, effect: RunRebalance, wait_ms: int) -> None:
+    async def _wait(self, rebalance: RunRebalance, wait_ms: int) -> None:
         """Then the rebalance is due again, unless another one has become due or the group has moved on."""
         self._interrupted.clear()
         if self._due is None and not self._stopped:
             with move_on_after(wait_ms / 1000):
                 await self._interrupted.wait()
-        if self._due is None and self._is_wanted(effect):
-            self._due = effect
+        if self._due is None and self._is_wanted(rebalance):
+            self._due = rebalance

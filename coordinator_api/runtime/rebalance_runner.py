@@ -61,14 +61,14 @@ class RebalanceRunner:
         self._resources = resources
         self._parsed: tuple[str, Definition] | None = None
 
-    async def run(self, effect: RunRebalance) -> ComputedRebalance:
+    async def run(self, rebalance: RunRebalance) -> ComputedRebalance:
         """Whatever an assignor or a cluster raises makes a failed rebalance, and so do workers that die of it again and
         again.
 
         Raises ClusterOutOfReach, WorkersUnavailable: nothing has been decided, run the rebalance again later. Raises
         InputError for a definition that cannot be read.
         """
-        job = self._job(effect)
+        job = self._job(rebalance)
         try:
             computed = await self._computed(job)
         except (WorkerDied, JobTookTooLong) as fault:
@@ -138,10 +138,10 @@ class RebalanceRunner:
         """By its text: a definition that names the class elsewhere only has the limit as well."""
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 
-    def _job(self, effect: RunRebalance) -> RebalanceJob:
+    def _job(self, rebalance: RunRebalance) -> RebalanceJob:
         return RebalanceJob(
             group_id=self._group_id,
-            rebalance=effect,
+            rebalance=rebalance,
             now_ms=self._resources.clock.now_ms(),
             future_process_id=ProcessId.from_bytes(uuid.uuid4().bytes),
             assignor_classes=self._resources.allowed.class_paths,

@@ -1,7 +1,7 @@
 """The levers of `/v1/groups/{group}`: what operators may set or start beside Kafka's behaviour.
 
-Each call says why in `?reason=`, which `RequestGuard` has checked. Who, when and why stand in the audit log. As long as a
-lever is pulled, they stand in the group's document as well.
+Each call says why in `?reason=`, which `RequestGuard` has checked. Who, when and why stand in the audit log. As long as
+a lever is set, they stand in the group's document as well.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from coordinator_api.http.dependencies import (
     DrainedMember,
     GroupId,
     JsonBody,
-    TheCoordinator,
     RequestedGroup,
+    TheCoordinator,
     accepted,
     answer,
     caller,
