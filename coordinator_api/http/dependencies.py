@@ -33,8 +33,8 @@ Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 BODY = "body"
-"""Under this key the `state` of a request has its whole body, which `RequestGuard` has read. `Request.body()` would wait
-for another one, which never comes.
+"""Under this key the `state` of a request has its whole body, which `RequestGuard` has read. `Request.body()` would
+wait for another one, which never comes.
 """
 
 MOST_OF_A_USER_AGENT = 200

@@ -385,7 +385,7 @@ class GroupRuntime:
         try:
             self._carry_out(records, taken)
         except Exception as error:  # a bug; what was committed is answered all the same, and asked for again
-            self._telemetry.logger.error("effects_not_carried_out", exc_info=error)
+            self._telemetry.logger.error("outcome_not_carried_out", exc_info=error)
             self.reload_before_next_event()
 
     def _carry_out(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
