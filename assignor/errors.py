@@ -53,13 +53,17 @@ class UnreadableLogLine(InputError):
 
 
 class DecodeError(AssignorFault, ValueError):
-    """Bytes that cannot be read. `what` is the structure, `offset` the byte at which reading it failed."""
+    """Bytes that cannot be read. `what` is the structure, `offset` the byte at which reading it failed.
 
-    def __init__(self, what: str, reason: str, offset: int) -> None:
+    `member_id`: whose subscription they are; None for other bytes, and where the reader was not told.
+    """
+
+    def __init__(self, what: str, reason: str, offset: int, member_id: str | None = None) -> None:
         super().__init__(f"{what}: {reason} at byte {offset}")
         self.what = what
         self.reason = reason
         self.offset = offset
+        self.member_id = member_id
 
 
 class KafkaError(AssignorFault):

@@ -10,20 +10,16 @@ newer than ours can only be counted; they are collected in one dummy client. Sou
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import TypeVar
 
-from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
-from assignor.java.order import hash_set_order, process_hash, string_hash
-from assignor.protocol.consumer_protocol import Subscription, decode_subscription
-from assignor.protocol.subscription_info import decode_subscription_info
-from assignor.protocol.subscription_layouts import MemberFields, member_fields, usual_members
-from assignor.protocol.usual_subscriptions import UsualSubscription
-from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions
+from assignor.errors import ConfigError, IllegalStateError, NumberFormatError
+from assignor.java.order import hash_set_order, process_hash
+from assignor.protocol.subscription_info import MemberSubscription, decode_members
+from assignor.protocol.versions import ReceivedVersions, received_versions
 from assignor.types import (
     JAVA_INT_MAX,
     AssignorErrorCode,
@@ -34,16 +30,11 @@ from assignor.types import (
     utf16_order,
 )
 
-Value = TypeVar("Value")
-
-AnySubscription = Subscription | UsualSubscription
-
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
 """Differs from Kafka: there the dummy client's id is random; results here must be repeatable."""
 
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
 _TOPOLOGY_NAME = itemgetter(2)
-_GROUPS_KEPT = 16
 _CLIENTS_KEPT = 128
 _MANY_CONSUMERS = 100
 _SHUTDOWN_REQUESTED = int(AssignorErrorCode.SHUTDOWN_REQUESTED)
@@ -90,45 +81,9 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     process that reports tasks of a named topology together with others.
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
-    # the consumer decodes all of them before the assignor decodes the first user data
-    distinct = dict.fromkeys(subscriptions.values())
-    decoded: dict[bytes, MemberFields | AnySubscription] = {**usual_members(distinct)}
-    if len(decoded) < len(distinct):
-        decoded.update((raw, _decoded(subscriptions, raw)) for raw in distinct if raw not in decoded)
-    # threads without tasks send what others of their process sent: they are only counted
-    alike: dict[bytes, list[str]] = {}
-    in_map_order = _in_map_order(tuple(subscriptions))
-    for member_id, raw in zip(in_map_order, map(subscriptions.__getitem__, in_map_order), strict=True):
-        consumers = alike.get(raw)
-        if consumers is not None:
-            consumers.append(member_id)
-            continue
-        member = decoded[raw]
-        if not isinstance(member, MemberFields):
-            member = member_fields(member, _read(member_id, decode_subscription_info, member.user_data or b""))
-        client = group.add(member_id, member)
-        if not (member.owned_partitions or member.task_offset_sums or member.version > LATEST_SUPPORTED_VERSION):
-            alike[raw] = client.consumers
+    for member_id, member in decode_members(subscriptions):
+        group.add(member_id, member)
     return group.build()
-
-
-@lru_cache(maxsize=_GROUPS_KEPT)
-def _in_map_order(member_ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a HashMap. A group of thousands has the same members in most of its rebalances."""
-    return tuple(hash_set_order(member_ids, string_hash))
-
-
-def _decoded(subscriptions: Mapping[str, bytes], raw: bytes) -> Subscription:
-    """Raises DecodeError naming the first member that sent it."""
-    sender = next(member_id for member_id, sent in subscriptions.items() if sent == raw)
-    return _read(sender, decode_subscription, raw)
-
-
-def _read(member_id: str, decode: Callable[[bytes], Value], raw: bytes) -> Value:
-    try:
-        return decode(raw)
-    except DecodeError as error:
-        raise DecodeError(f"subscription of member {member_id}: {error.what}", error.reason, error.offset) from error
 
 
 def host_of(endpoint: str | None) -> HostInfo | None:
@@ -159,13 +114,12 @@ def named_beside_unnamed() -> IllegalStateError:
 class _ClientBuilder:
     """One process while its members are added."""
 
-    def __init__(self, process_id: ProcessId, first: MemberFields) -> None:
+    def __init__(self, process_id: ProcessId, first: MemberSubscription) -> None:
         self.process_id = process_id
-        is_future = first.version > LATEST_SUPPORTED_VERSION
-        self.host = None if is_future else host_of(first.user_end_point)
-        self.tags: Mapping[str, str] = {} if is_future else first.client_tags
-        self.first_rack = first.rack
-        self.racks: set[str | None] = {first.rack}
+        self.host = host_of(first.info.user_end_point)
+        self.tags = first.info.client_tags
+        self.first_rack = first.subscription.rack
+        self.racks: set[str | None] = {self.first_rack}
         self.consumers: list[str] = []
         self.owned_partitions: dict[TopicPartition, str] = {}
         self.offset_sums: dict[TaskId, int] = {}
@@ -195,17 +149,17 @@ class _GroupBuilder:
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
-    def add(self, member_id: str, member: MemberFields) -> _ClientBuilder:
-        process_id, _, _, rack, owned_partitions, offset_sums, version, latest_supported, error_code = member
-        if error_code == _SHUTDOWN_REQUESTED:
+    def add(self, member_id: str, member: MemberSubscription) -> None:
+        subscription, info = member
+        owned_partitions, offset_sums = subscription.owned_partitions, info.task_offset_sums
+        if info.error_code == _SHUTDOWN_REQUESTED:
             self.shutdown_requested = True
-        self.versions.append((version, latest_supported))
-        if version > LATEST_SUPPORTED_VERSION:
-            process_id = self.future_process_id
+        self.versions.append((info.version, info.latest_supported_version))
+        process_id = self.future_process_id if info.is_future else info.process_id
         client = self.clients.get(process_id)
         if client is None:
             client = self.clients[process_id] = _ClientBuilder(process_id, member)
-        client.racks.add(rack)
+        client.racks.add(subscription.rack)
         client.consumers.append(member_id)
         if offset_sums:
             client.reported_tasks[member_id] = tuple(offset_sums)
@@ -218,7 +172,6 @@ class _GroupBuilder:
             claimed = dict.fromkeys(owned_partitions, member_id)
             client.owned_partitions.update(claimed)
             self.claims.append(claimed)
-        return client
 
     def build(self) -> GroupMetadata:
         order: Iterable[ProcessId] = hash_set_order(self.clients, process_hash)

@@ -11,12 +11,13 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from assignor.errors import InputError
+from assignor.known_ids import partitions_of_columns
 from assignor.protocol.primitives import Reader, Writer, pack_ints
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.protocol.usual_subscriptions import usual_subscription
 from assignor.types import TopicPartition, utf16_order
 
 HIGHEST_VERSION = 3
@@ -82,12 +83,6 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
     """Raises DecodeError. Owned partitions keep the order on the wire."""
-    usual = usual_subscription(bytes(data))
-    return decode_subscription_by_fields(data) if usual is None else Subscription(*usual)
-
-
-def decode_subscription_by_fields(data: bytes | memoryview) -> Subscription:
-    """As `decode_subscription`, for any bytes."""
     reader = Reader(data, _SUBSCRIPTION)
     version = _read_version(reader)
     topics = tuple(reader.string("topic") for _ in range(reader.count("topics", _SMALLEST_STRING)))
@@ -102,24 +97,6 @@ def decode_subscription_by_fields(data: bytes | memoryview) -> Subscription:
     if version >= _FIRST_VERSION_WITH_RACK:
         rack = reader.nullable_string("rack")
     return Subscription(topics, user_data, owned, generation_id if generation_id >= 0 else None, rack or None)
-
-
-def checked_user_data(data: bytes | memoryview) -> bytes | None:
-    """The user data of a subscription. Raises DecodeError where `decode_subscription` does; makes nothing of the rest,
-    of which a member may send thousands.
-    """
-    reader = Reader(data, _SUBSCRIPTION)
-    version = _read_version(reader)
-    for _ in range(reader.count("topics", _SMALLEST_STRING)):
-        reader.string("topic")
-    user_data = reader.nullable_byte_array("user data")
-    if version >= _FIRST_VERSION_WITH_OWNED_PARTITIONS:
-        _skip_partitions(reader, "owned partitions")
-    if version >= _FIRST_VERSION_WITH_GENERATION:
-        reader.int32("generation id")
-    if version >= _FIRST_VERSION_WITH_RACK:
-        reader.nullable_string("rack")
-    return user_data
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
@@ -224,7 +201,7 @@ def _read_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:
     for _ in range(reader.count(field, _SMALLEST_TOPIC)):
         topic = reader.string(f"topic in {field}")
         numbers = reader.ints(reader.count(f"partitions in {field}", _SMALLEST_INT32), field)
-        partitions.extend([TopicPartition(topic, number) for number in numbers])
+        partitions += partitions_of_columns(repeat(topic), numbers)
     return tuple(partitions)
 
 

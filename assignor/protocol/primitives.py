@@ -92,12 +92,6 @@ class Reader:
         self._offset -= 4 * count
         return values
 
-    def peek_raw(self, size: int, field: str) -> bytes:
-        """`raw` without moving on."""
-        start = self._advance(size, field)
-        self._offset = start
-        return self._data[start : start + size]
-
     def peek_rows(self, form: struct.Struct, count: int, field: str) -> Iterator[tuple[Any, ...]]:
         """`count` rows of `form`, without moving on; call `skip` once they turn out to be what they seem."""
         start = self._advance(form.size * count, field)

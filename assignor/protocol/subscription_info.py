@@ -1,5 +1,7 @@
 """SubscriptionInfo: what one Kafka Streams consumer tells the leader about itself, as user data of its subscription.
 
+`decode_member` reads it together with the subscription, `decode_members` those of a whole group.
+
 Up to version 6 it lists previous active tasks and standby tasks. Since version 7 it has an offset sum for every task
 with state, LATEST_OFFSET for running active tasks. Both are one mapping here: a task listed as active has
 LATEST_OFFSET, one listed as standby UNKNOWN_OFFSET_SUM. For a version above the latest supported one only the two
@@ -9,14 +11,17 @@ version numbers are read. Source: `SubscriptionInfo`, `SubscriptionInfoData`; KI
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
-from assignor.errors import IllegalArgumentError, IllegalStateError, TaskAssignmentError
+from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError
 from assignor.java import text as java_text
-from assignor.java.order import JavaHashSet, compute_if_absent_order
+from assignor.java.order import JavaHashSet, compute_if_absent_order, hash_set_order, string_hash
+from assignor.known_ids import tasks_of_columns
+from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.primitives import Reader, Writer
-from assignor.protocol.usual_subscriptions import usual_subscription_info
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_CLIENT_TAGS,
     FIRST_VERSION_WITH_ENDPOINT,
@@ -30,14 +35,13 @@ from assignor.protocol.versions import (
 )
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
+_GROUPS_KEPT = 16
 _ZERO_PROCESS_ID = ProcessId(0, 0)
 _SMALLEST_TASK_ID = 8
 _SMALLEST_SUBTOPOLOGY_SUMS = 8
 _SMALLEST_CLIENT_TAG = 8
 _PARTITION_SUM = struct.Struct(">iq")
 _TASK_SUM = struct.Struct(">iiqh")
-_NAME_LENGTH_AT = 4 + 4 + 8
-_NULL_STRING = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,13 @@ class SubscriptionInfo:
     def standby_tasks(self) -> frozenset[TaskId]:
         """The tasks with state that did not run as active: standbys, and state that was left on disk."""
         return frozenset(task for task, offset_sum in self.task_offset_sums.items() if offset_sum != LATEST_OFFSET)
+
+
+class MemberSubscription(NamedTuple):
+    """What a member of a Kafka Streams group sends when it joins: its subscription, and the user data of that."""
+
+    subscription: Subscription
+    info: SubscriptionInfo
 
 
 def _version_problem(version: int, latest_supported: int) -> str | None:
@@ -174,42 +185,64 @@ def _write_client_tags(writer: Writer, client_tags: Mapping[str, str]) -> None:
         writer.nullable_byte_array(java_text.to_utf8(value), "client tag")
 
 
+def decode_members(subscriptions: Mapping[str, bytes]) -> Iterator[tuple[str, MemberSubscription]]:
+    """Each member of a group with what it sent, in the order in which Kafka's leader walks them, a HashMap's.
+
+    `subscriptions`: member id to ConsumerProtocolSubscription, in the order received. Raises DecodeError naming the
+    member. As in Kafka, all subscriptions are decoded before the first user data, so a mistake in a subscription is
+    raised before any in user data. Bytes that several members sent are decoded once: of the threads of a process, most
+    may have no task.
+    """
+    decoded: dict[bytes, Subscription] = {}
+    for member_id, raw in subscriptions.items():
+        if raw not in decoded:
+            try:
+                decoded[raw] = decode_subscription(raw)
+            except DecodeError as error:
+                raise _error_of_member(member_id, error) from error
+    members: dict[bytes, MemberSubscription] = {}
+    for member_id in _in_map_order(tuple(subscriptions)):
+        raw = subscriptions[member_id]
+        member = members.get(raw)
+        if member is None:
+            try:
+                member = members[raw] = _with_user_data(decoded[raw])
+            except DecodeError as error:
+                raise _error_of_member(member_id, error) from error
+        yield member_id, member
+
+
+def decode_member(subscription: bytes) -> MemberSubscription:
+    """`subscription`: ConsumerProtocolSubscription of one member. Raises DecodeError."""
+    return _with_user_data(decode_subscription(subscription))
+
+
+@lru_cache(maxsize=_GROUPS_KEPT)
+def _in_map_order(member_ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a HashMap. A group of thousands has the same members in most of its rebalances."""
+    return tuple(hash_set_order(member_ids, string_hash))
+
+
+def _error_of_member(member_id: str, error: DecodeError) -> DecodeError:
+    return DecodeError(f"subscription of member {member_id}: {error.what}", error.reason, error.offset, member_id)
+
+
+def _with_user_data(subscription: Subscription) -> MemberSubscription:
+    if not subscription.user_data:
+        raise DecodeError("user data", "a Kafka Streams member sends a SubscriptionInfo, but there is none", 0)
+    return MemberSubscription(subscription, decode_subscription_info(subscription.user_data))
+
+
 def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
     """Raises DecodeError.
 
     Differs from Kafka: a repeated client tag is an error at once, not only when the tags are read.
     """
-    usual = usual_subscription_info(bytes(data))
-    return decode_subscription_info_by_fields(data) if usual is None else SubscriptionInfo(*usual)
-
-
-def decode_subscription_info_by_fields(data: bytes | memoryview) -> SubscriptionInfo:
-    """As `decode_subscription_info`, for any bytes."""
     reader = Reader(data, "SubscriptionInfo")
     version, latest_supported = _read_versions(reader)
     if version > LATEST_SUPPORTED_VERSION:
         return SubscriptionInfo(version, latest_supported)
     return _read_known_version(reader, version, latest_supported)
-
-
-def check_subscription_info(data: bytes | memoryview) -> None:
-    """Raises DecodeError where `decode_subscription_info` does, and makes nothing of the tasks: members send thousands.
-
-    Only for the versions that members speak today; older ones are decoded.
-    """
-    reader = Reader(data, "SubscriptionInfo")
-    version, _ = _read_versions(reader)
-    if version > LATEST_SUPPORTED_VERSION:
-        return
-    if version < FIRST_VERSION_WITH_CLIENT_TAGS:
-        decode_subscription_info(data)
-        return
-    reader.process_id("process id")
-    reader.byte_array("user end point")
-    _skip_task_sums(reader)
-    reader.int8("unique field")
-    reader.int32("error code")
-    _read_client_tags(reader)
 
 
 def _read_versions(reader: Reader) -> tuple[int, int]:
@@ -273,23 +306,14 @@ def _read_sums_by_subtopology(reader: Reader) -> dict[TaskId, int]:
 def _read_task_sums(reader: Reader) -> dict[TaskId, int]:
     """Without topology names, which nobody can set any more, all rows have the same length and are read in one go."""
     count = reader.count("task offset sums", _TASK_SUM.size)
-    offset_sums: dict[TaskId, int] = {}
-    for subtopology, partition, offset_sum, name_length in reader.peek_rows(_TASK_SUM, count, "task offset sums"):
-        if name_length > 0:
-            return _read_named_task_sums(reader, count)
-        offset_sums[TaskId(subtopology, partition)] = offset_sum
+    if not count:
+        return {}
+    rows = reader.peek_rows(_TASK_SUM, count, "task offset sums")
+    subtopologies, partitions, offset_sums, name_lengths = zip(*rows, strict=True)
+    if max(name_lengths) > 0:
+        return _read_named_task_sums(reader, count)
     reader.skip(_TASK_SUM.size * count, "task offset sums")
-    return offset_sums
-
-
-def _skip_task_sums(reader: Reader) -> None:
-    count = reader.count("task offset sums", _TASK_SUM.size)
-    rows = reader.peek_raw(_TASK_SUM.size * count, "task offset sums")
-    high, low = (rows[_NAME_LENGTH_AT + byte :: _TASK_SUM.size] for byte in (0, 1))
-    if high == low and not high.strip(b"\x00\xff"):  # every length is 0 or -1, which is no name
-        reader.skip(len(rows), "task offset sums")
-    else:
-        _read_named_task_sums(reader, count)
+    return dict(zip(tasks_of_columns(subtopologies, partitions), offset_sums, strict=True))
 
 
 def _read_named_task_sums(reader: Reader, count: int) -> dict[TaskId, int]:

@@ -133,8 +133,8 @@ def forecast(
     `max_rounds`: the most rebalances, the recorded one included. `load_own`: see `assignor.rerun`. `as_recorded`: for
     a what-if, the line without it; who ran what before, and how many standbys were wanted, then comes from there. A
     rebalance that the leader cannot place ends the forecast with `End.ERROR`. `measure_end`: measures the placement of
-    the last rebalance. Raises InputError for a model out of
-    bounds, and for a recording whose members cannot be read or have a future version; NotBuiltYet.
+    the last rebalance. Raises InputError for a model out of bounds, and for a recording whose members have a future
+    version; DecodeError for members that cannot be read; NotBuiltYet.
     """
     check_model(model, max_rounds)
     leader = _leader(recorded, model, load_own, as_recorded)

@@ -119,7 +119,8 @@ def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
     if gone:
         alive = {member.process for member in recorded_members(snapshot.members).values()}
         for member_id, member in gone.items():
-            with suppress(InputError):  # nothing is known about a removed member whose bytes cannot be read
+            # nothing is known about a removed member whose bytes cannot be read
+            with suppress(InputError, DecodeError):
                 owner = recorded_members({member_id: member})[member_id]
                 left_behind.update(() if owner.process in alive else _active(as_recorded, owner))
     return Past(as_recorded.configs, frozenset(left_behind))

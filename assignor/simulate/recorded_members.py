@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from assignor.errors import DecodeError, InputError
+from assignor.errors import InputError
 from assignor.protocol.assignment_info import decode_assigned_tasks
 from assignor.protocol.consumer_protocol import (
     Subscription,
     decode_assignment,
-    decode_subscription,
     encode_subscription,
     wire_version,
 )
 from assignor.protocol.subscription_info import (
+    MemberSubscription,
     SubscriptionInfo,
-    decode_subscription_info,
+    decode_members,
     encode_subscription_info,
 )
 from assignor.protocol.versions import (
@@ -92,21 +92,17 @@ class RecordedMember:
 
 
 def recorded_members(members: Mapping[str, Member]) -> dict[str, RecordedMember]:
-    """By member id. Raises InputError naming the member whose bytes cannot be read or have a future version."""
-    return {member_id: _recorded_member(member_id, member) for member_id, member in members.items()}
+    """By member id. Raises DecodeError naming a member whose bytes cannot be read, InputError for a future version."""
+    decoded = dict(decode_members({member_id: member.subscription for member_id, member in members.items()}))
+    return {member_id: _recorded_member(member_id, member, decoded[member_id]) for member_id, member in members.items()}
 
 
-def _recorded_member(member_id: str, member: Member) -> RecordedMember:
-    where = f"input.members[{member_id!r}].subscription"
-    try:
-        subscription = decode_subscription(member.subscription)
-        info = decode_subscription_info(subscription.user_data or b"")
-        version = wire_version(member.subscription)
-    except DecodeError as error:
-        raise InputError(f"cannot be read: {error}", where) from error
+def _recorded_member(member_id: str, member: Member, decoded: MemberSubscription) -> RecordedMember:
+    subscription, info = decoded
     if info.is_future:
         raise InputError(
             f"has version {info.version}, which is not known here, so nobody knows what the member would send next",
-            where,
+            f"input.members[{member_id!r}].subscription",
         )
+    version = wire_version(member.subscription)
     return RecordedMember(member, subscription, info, version, subscription.owned_partitions)

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from assignor.errors import AssignorFault
 from assignor.names import called, instance_name
-from assignor.protocol.consumer_protocol import decode_subscription
-from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.protocol.subscription_info import decode_member
 from assignor.recording import dotted_configs
 from assignor.rerun import Rerun, RerunPlacement
 from assignor.snapshot import RebalanceSnapshot
@@ -188,7 +187,7 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
     names: dict[ProcessId, set[str | None]] = {}
     for member_id, member in snapshot.members.items():
         try:
-            info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
+            info = decode_member(member.subscription).info
         except AssignorFault:
             continue
         name = member.group_instance_id or member.client_id or member_id

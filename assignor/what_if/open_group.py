@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID
-from assignor.errors import DecodeError, InputError
+from assignor.errors import InputError
 from assignor.names import instance_name
-from assignor.protocol.consumer_protocol import Subscription, decode_subscription, encode_subscription, wire_version
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
+from assignor.protocol.consumer_protocol import Subscription, encode_subscription, wire_version
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_members, encode_subscription_info
 from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.types import ProcessId
 
@@ -35,7 +35,13 @@ class OpenGroup:
     def __init__(self, snapshot: RebalanceSnapshot) -> None:
         """Raises DecodeError naming the member whose bytes cannot be read."""
         future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
-        self._members = {member_id: _opened(member_id, sent, future) for member_id, sent in snapshot.members.items()}
+        decoded = dict(decode_members({member_id: sent.subscription for member_id, sent in snapshot.members.items()}))
+        self._members: dict[str, OpenMember] = {}
+        for member_id, sent in snapshot.members.items():
+            subscription, info = decoded[member_id]
+            process_id = future if info.is_future else info.process_id
+            version = wire_version(sent.subscription)
+            self._members[member_id] = OpenMember(member_id, process_id, sent, subscription, info, version)
         self._edited: set[str] = set()
 
     def processes(self) -> dict[ProcessId, list[OpenMember]]:
@@ -82,16 +88,6 @@ def must_be_known(member: OpenMember, where: str) -> None:
 
 def _client_names(client_id: str | None) -> tuple[str | None, ...]:
     return () if client_id is None else (instance_name(client_id), client_id)
-
-
-def _opened(member_id: str, sent: Member, future: ProcessId) -> OpenMember:
-    try:
-        subscription = decode_subscription(sent.subscription)
-        info = decode_subscription_info(subscription.user_data or b"")
-    except DecodeError as error:
-        raise DecodeError(f"subscription of member {member_id}: {error.what}", error.reason, error.offset) from error
-    process_id = future if info.is_future else info.process_id
-    return OpenMember(member_id, process_id, sent, subscription, info, wire_version(sent.subscription))
 
 
 def _closed(member: OpenMember) -> Member:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import AssignorFault
 from assignor.protocol.assignment_info import (
     AssignmentInfo,
     TasksOfMember,
@@ -24,44 +24,24 @@ from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
-    checked_user_data,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from assignor.protocol.primitives import Reader
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.subscription_info import (
     SubscriptionInfo,
-    check_subscription_info,
-    decode_subscription_info,
+    decode_member,
     encode_subscription_info,
 )
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId
 
 
-def read_subscription(subscription: bytes) -> SubscriptionInfo:
-    """The user data of a ConsumerProtocolSubscription. Raises DecodeError, or InputError where there is none."""
-    return decode_subscription_info(_checked_user_data(subscription))
-
-
-def check_subscription(subscription: bytes) -> None:
-    """Raises as `read_subscription` does, and makes no values: each join is checked on the event loop."""
-    check_subscription_info(_checked_user_data(subscription))
-
-
 def subscribed_version(subscription: bytes) -> int:
-    """The version of the SubscriptionInfo, of which nothing else is read. Raises DecodeError, InputError."""
-    return Reader(_checked_user_data(subscription), "SubscriptionInfo").int32("version")
-
-
-def _checked_user_data(subscription: bytes) -> bytes:
-    user_data = checked_user_data(subscription)
-    if not user_data:
-        raise InputError("has no user data: a Kafka Streams member sends a SubscriptionInfo", "subscription")
-    return user_data
+    """The version of the SubscriptionInfo. Raises DecodeError."""
+    return decode_member(subscription).info.version
 
 
 def rebalance_input(subscription: bytes) -> bytes:
@@ -102,7 +82,7 @@ def subscription_now(subscription: bytes, assignment: AssignmentParts | None, re
 def subscription_info(subscription: bytes) -> SubscriptionInfo | None:
     """The user data of the subscription; None when there are none of Kafka Streams to read."""
     try:
-        return read_subscription(subscription)
+        return decode_member(subscription).info
     except AssignorFault:
         return None
 
@@ -171,8 +151,7 @@ def error_assignment(code: AssignorErrorCode) -> bytes:
 def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | None:
     """None when there is no user data of Kafka Streams to read, or when a future version hides all but its version."""
     try:
-        outer = decode_subscription(subscription)
-        info = decode_subscription_info(outer.user_data or b"")
+        outer, info = decode_member(subscription)
     except AssignorFault:
         return None
     return None if info.is_future else (outer, info)

@@ -230,15 +230,15 @@ async def compute(
 async def run_on_document(
     request: Request,
     coordinator: Coordinator,
-    bytes_in: str,
+    members: str,
     function: Callable[[dict[str, object], *Arguments], Value],
     *arguments: *Arguments,
 ) -> Value:
     """`function(document, *arguments)` with the body's JSON object, in a worker process that is killed when the caller
     hangs up.
 
-    `function`: of a module that the workers know (`worker_pool.MODULES`). `bytes_in`: the field whose bytes it decodes.
-    Raises Problem and UnreadableBytes with the place of what is wrong, and CallerGone.
+    `function`: of a module that the workers know (`worker_pool.MODULES`). `members`: the field with the members whose
+    bytes it decodes. Raises Problem and UnreadableBytes with the place of what is wrong, and CallerGone.
     """
     if "content-type" in request.headers:
         check_json(request)
@@ -247,7 +247,9 @@ async def run_on_document(
         with refusing_input():
             return await run_in_worker(request, coordinator, read_document, body_of(request), function, *arguments)
     except DecodeError as error:
-        raise UnreadableBytes(error, bytes_in) from None
+        member_id = error.member_id
+        where = members if member_id is None else f"{members}[{member_id!r}].subscription"
+        raise UnreadableBytes(error, where) from None
 
 
 def check_json(request: Request) -> None:

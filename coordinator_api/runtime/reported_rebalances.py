@@ -19,6 +19,7 @@ from assignor.protocol.assignment_info import decode_assignment_info, read_tasks
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.consumer_protocol import decode_assignment, user_data_of_head
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
+from assignor.protocol.subscription_info import decode_member
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
 from assignor.recording.fields import child
 from assignor.recording.written import rebalance_input
@@ -27,7 +28,6 @@ from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import reported_end
-from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.recorded_documents import pack_whole_document
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors, allowed_here
 from coordinator_api.runtime.definitions import DocumentBounds, check_names, check_size, check_subtopologies
@@ -83,17 +83,11 @@ def _check(recorded: RecordedRebalance, group_id: str) -> None:
     if strangers:
         raise InputError("is not a member of input.members", child("output.assignments", min(strangers)))
     for member_id, member in recorded.snapshot.members.items():
-        _check_subscription(member.subscription, f"{child('input.members', member_id)}.subscription")
+        try:
+            decode_member(member.subscription)
+        except DecodeError as error:
+            raise UnreadableBytes(error, f"{child('input.members', member_id)}.subscription") from None
     _check_assignments(share(recorded.output.assignments))
-
-
-def _check_subscription(subscription: bytes, where: str) -> None:
-    try:
-        check_subscription(subscription)
-    except DecodeError as error:
-        raise UnreadableBytes(error, where) from None
-    except InputError as error:
-        raise InputError(str(error), where) from None
 
 
 def _check_assignments(assignments: SharedAssignments) -> None:

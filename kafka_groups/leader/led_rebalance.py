@@ -22,8 +22,8 @@ from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID
 from assignor.errors import DecodeError, IllegalStateError
 from assignor.pipeline import assign
 from assignor.protocol.assignment_info import decode_assignment_info
-from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
-from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.protocol.subscription_info import decode_member
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from assignor.types import ProcessId
@@ -73,7 +73,7 @@ def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], 
             ours.append(member_id)
             continue
         try:
-            topics[member_id] = _topics(subscription)
+            topics[member_id] = decode_member(subscription).subscription.topics
             streams[member_id] = Member(subscription, None, group_instance_id)
         except DecodeError as error:
             unreadable[member_id] = str(error)
@@ -105,13 +105,6 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
         missing = sorted(set(members.streams).symmetric_difference(assignments))
         raise IllegalStateError(f"the assignments do not match the members; they differ in {', '.join(missing)}")
     return {**assignments, **dict.fromkeys((*members.ours, *members.unreadable), own)}
-
-
-def _topics(subscription: bytes) -> tuple[str, ...]:
-    """The subscribed topics. Raises DecodeError for bytes that are no subscription of Kafka Streams."""
-    decoded = decode_subscription(subscription)
-    decode_subscription_info(decoded.user_data or b"")
-    return decoded.topics
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:

@@ -15,11 +15,10 @@ from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
-    decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_member, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.topology.group_topology import GroupTopology
 from assignor.types import ProcessId
@@ -89,6 +88,6 @@ def spoken_version(subscriptions: Iterable[bytes]) -> int:
 def _subscription_info(subscription: bytes) -> SubscriptionInfo | None:
     """None for bytes that cannot be decoded; the rebalance itself reports those."""
     try:
-        return decode_subscription_info(decode_subscription(subscription).user_data or b"")
+        return decode_member(subscription).info
     except DecodeError:
         return None

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from assignor.protocol.consumer_protocol import decode_subscription
-from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.protocol.subscription_info import decode_member
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.types import TaskId, TopicPartition
 
@@ -130,8 +129,7 @@ def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
     """The offset sums that members report for each task, sentinels included. Raises DecodeError."""
     sums: dict[TaskId, tuple[int, ...]] = {}
     for member in snapshot.members.values():
-        info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
-        for task, offset_sum in info.task_offset_sums.items():
+        for task, offset_sum in decode_member(member.subscription).info.task_offset_sums.items():
             sums[task] = (*sums.get(task, ()), offset_sum)
     return sums
 

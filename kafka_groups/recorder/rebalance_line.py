@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
-from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
+from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.group_metadata import MemberMetadata
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_member
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording.rebalance import RecordedOutput, RecordedTopic
 from assignor.recording.written import rebalance_document
@@ -176,7 +176,7 @@ def _is_ours(group: str, member: MemberMetadata) -> bool:
 
 
 def _info(member: MemberMetadata) -> SubscriptionInfo:
-    return decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
+    return decode_member(member.subscription).info
 
 
 def _told(member: MemberMetadata) -> AssignmentInfo:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from assignor.errors import DecodeError
 from assignor.protocol.assignment_info import decode_assignment_info
-from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
+from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.group_metadata import MemberMetadata
-from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.protocol.subscription_info import decode_member
 from assignor.types import TaskId, TopicPartition
 
 
@@ -28,13 +28,13 @@ class ShownTasks:
     def add(self, members: Iterable[MemberMetadata]) -> None:
         """Take in one generation. Raises DecodeError."""
         members = tuple(members)
-        subscriptions = [decode_subscription(member.subscription) for member in members]
-        subscribed = frozenset(topic for each in subscriptions for topic in each.topics)
+        sent = [decode_member(member.subscription) for member in members]
+        subscribed = frozenset(topic for each in sent for topic in each.subscription.topics)
         if subscribed != self.subscribed:
             self.forget()
             self.subscribed = subscribed
-        for subscription in subscriptions:
-            self.stateful.update(decode_subscription_info(subscription.user_data or b"").task_offset_sums)
+        for each in sent:
+            self.stateful.update(each.info.task_offset_sums)
         for member in members:
             self._add_assignment(member)
 

@@ -13,8 +13,9 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from assignor.errors import DecodeError, InputError
+from assignor.errors import DecodeError
 from assignor.protocol.shared_assignments import AssignmentParts
+from assignor.protocol.subscription_info import decode_member
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group import events
@@ -26,7 +27,6 @@ from coordinator_api.group.outcome import (
     Left,
     ProcessHeartbeatAnswered,
 )
-from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.http.audit import note_effect
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import connection_of, hung_up
@@ -54,7 +54,6 @@ from coordinator_api.http.models.members import (
     SubscriptionAnswer,
     SubscriptionBody,
 )
-from coordinator_api.http.problems import refused_input
 
 router = named_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
@@ -261,10 +260,8 @@ async def _check_subscription(subscription: bytes) -> None:
     """A subscription that the leader cannot read must not reach the group: Kafka's own leader would die of it."""
     try:
         if len(subscription) > OFF_LOOP_BYTES:
-            await asyncio.to_thread(check_subscription, subscription)
+            await asyncio.to_thread(decode_member, subscription)
         else:
-            check_subscription(subscription)
+            decode_member(subscription)
     except DecodeError as error:
         raise UnreadableBytes(error, "subscription") from None
-    except InputError as error:
-        raise refused_input(error) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -17,21 +16,16 @@ from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
-    checked_user_data,
     decode_assignment,
     decode_subscription,
-    decode_subscription_by_fields,
     encode_assignment,
     encode_subscription,
 )
 from assignor.protocol.subscription_info import (
     SubscriptionInfo,
-    check_subscription_info,
     decode_subscription_info,
-    decode_subscription_info_by_fields,
     encode_subscription_info,
 )
-from assignor.protocol.usual_subscriptions import usual_subscription, usual_subscription_info
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.assignor.protocol.messages import ENCODED_BY_KIND
 
@@ -74,37 +68,6 @@ def test_should_decode_or_raise_decode_error_when_valid_bytes_are_damaged(kind: 
     assert 0 <= offset_of_error(kind, raw) <= len(raw)
 
 
-@pytest.mark.parametrize(
-    ("kind", "usual", "by_fields"),
-    [
-        ("subscription", usual_subscription, decode_subscription_by_fields),
-        ("subscription-info", usual_subscription_info, decode_subscription_info_by_fields),
-    ],
-)
-@given(data=st.data())
-def test_should_read_what_members_usually_send_as_it_is_read_field_by_field(
-    kind: str, usual: Callable[[bytes], Any], by_fields: Callable[[bytes], Any], data: st.DataObject
-) -> None:
-    raw = data.draw(ENCODED_BY_KIND[kind] | damaged(ENCODED_BY_KIND[kind]))
-
-    fields = usual(raw)
-
-    if fields is not None:
-        read = by_fields(raw)
-        assert type(read)(*fields) == read
-
-
-def test_should_read_with_few_calls_what_members_send_today() -> None:
-    info = SubscriptionInfo(11, 11, ProcessId(-1, 1), "host:1", {TaskId(0, 1): -2}, 1, 0)
-    subscription = Subscription(("a", "b"), encode_subscription_info(info), (TopicPartition("a", 1),), 7, "rack-1")
-    raw = encode_subscription(subscription)
-
-    assert usual_subscription(raw) == (("a", "b"), subscription.user_data, (TopicPartition("a", 1),), 7, "rack-1")
-    assert usual_subscription_info(subscription.user_data or b"") == (
-        *(11, 11, ProcessId(-1, 1), "host:1", {TaskId(0, 1): -2}, 1, 0),
-    )
-
-
 @KINDS
 @given(version=st.integers(-1, 13), junk=st.binary(max_size=200))
 def test_should_decode_or_raise_decode_error_when_bytes_are_random(kind: str, version: int, junk: bytes) -> None:
@@ -112,37 +75,6 @@ def test_should_decode_or_raise_decode_error_when_bytes_are_random(kind: str, ve
 
     assert 0 <= offset_of_error(kind, junk) <= len(junk)
     assert 0 <= offset_of_error(kind, header + junk) <= len(header + junk)
-
-
-CHECK_BY_KIND: dict[str, Callable[[bytes], object]] = {
-    "subscription": checked_user_data,
-    "subscription-info": check_subscription_info,
-}
-
-
-def fault_of(function: Callable[[bytes], object], data: bytes) -> str | None:
-    try:
-        function(data)
-    except DecodeError as error:
-        return str(error)
-    return None
-
-
-@pytest.mark.parametrize("kind", CHECK_BY_KIND)
-@given(data=st.data())
-def test_should_refuse_by_a_check_exactly_what_cannot_be_decoded(kind: str, data: st.DataObject) -> None:
-    raw = data.draw(ENCODED_BY_KIND[kind] | damaged(ENCODED_BY_KIND[kind]))
-
-    assert fault_of(CHECK_BY_KIND[kind], raw) == fault_of(DECODE_BY_KIND[kind], raw)
-
-
-@given(lengths=st.lists(st.sampled_from([-(2**15), -257, -256, -2, -1, 0, 1, 255, 256])))
-def test_should_tell_names_from_none_in_a_check_as_in_decoding(lengths: list[int]) -> None:
-    rows = b"".join(struct.pack(">iiqh", 0, number, 5, length) for number, length in enumerate(lengths))
-    head = struct.pack(">iiqqi", 11, 11, 1, 2, 0)
-    raw = head + struct.pack(">i", len(lengths)) + rows + bytes(1 + 4 + 4) + b"x" * 600
-
-    assert fault_of(check_subscription_info, raw) == fault_of(decode_subscription_info, raw)
 
 
 TASKS = tuple(TaskId(0, partition) for partition in range(3))

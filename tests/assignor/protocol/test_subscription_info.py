@@ -5,11 +5,29 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
-from assignor.types import ProcessId, TaskId
+from assignor.java.order import hash_set_order, string_hash
+from assignor.protocol.consumer_protocol import Subscription, encode_subscription
+from assignor.protocol.subscription_info import (
+    MemberSubscription,
+    SubscriptionInfo,
+    decode_member,
+    decode_members,
+    decode_subscription_info,
+    encode_subscription_info,
+)
+from assignor.types import ProcessId, TaskId, TopicPartition
 
 TASK = TaskId(0, 1)
 NAMED_TASK = TaskId(0, 1, "orders")
+NO_USER_DATA = encode_subscription(Subscription(("a",)))
+NO_SUBSCRIPTION = b"\0"
+
+
+def sent_by(process: int) -> bytes:
+    info = SubscriptionInfo(11, process_id=ProcessId(0, process), task_offset_sums={TaskId(0, process): 7})
+    return encode_subscription(
+        Subscription(("a", "b"), encode_subscription_info(info), (TopicPartition("a", process),), 7, f"rack-{process}")
+    )
 
 
 def test_should_tell_previous_and_standby_tasks_by_their_offset_sums() -> None:
@@ -113,3 +131,54 @@ def test_should_write_subtopologies_in_the_order_of_a_map_filled_by_compute_if_a
         TaskId(0, 1),
         TaskId(1, 0),
     ]
+
+
+def test_should_read_a_subscription_with_its_user_data() -> None:
+    info = SubscriptionInfo(11, process_id=ProcessId(0, 3), task_offset_sums={TaskId(0, 3): 7})
+
+    decoded = decode_member(sent_by(3))
+
+    assert decoded == MemberSubscription(
+        Subscription(("a", "b"), encode_subscription_info(info), (TopicPartition("a", 3),), 7, "rack-3"), info
+    )
+
+
+def test_should_read_the_members_of_a_group_in_the_order_of_javas_map() -> None:
+    subscriptions = {f"member-{number}": sent_by(number % 7) for number in range(40)}
+
+    decoded = list(decode_members(subscriptions))
+
+    assert [member_id for member_id, _ in decoded] == hash_set_order(subscriptions, string_hash)
+    assert dict(decoded) == {member_id: decode_member(raw) for member_id, raw in subscriptions.items()}
+
+
+@pytest.mark.parametrize(
+    "subscription, message",
+    [
+        (NO_SUBSCRIPTION, "ConsumerProtocolSubscription: version needs 2 bytes but 1 remain at byte 0"),
+        (NO_USER_DATA, "user data: a Kafka Streams member sends a SubscriptionInfo, but there is none at byte 0"),
+        (
+            encode_subscription(Subscription((), b"\0\0\0\x0b\0")),
+            "SubscriptionInfo: latest supported version needs 4 bytes but 1 remain at byte 4",
+        ),
+    ],
+)
+def test_should_name_the_member_the_structure_and_the_byte_of_a_mistake(subscription: bytes, message: str) -> None:
+    with pytest.raises(DecodeError) as alone:
+        decode_member(subscription)
+    with pytest.raises(DecodeError) as in_group:
+        list(decode_members({"fine": sent_by(1), "broken": subscription}))
+
+    assert str(alone.value) == message
+    assert str(in_group.value) == f"subscription of member broken: {message}"
+    assert in_group.value.member_id == "broken"
+
+
+def test_should_name_a_mistake_in_a_subscription_before_any_in_user_data() -> None:
+    with pytest.raises(DecodeError, match="subscription of member z: ConsumerProtocolSubscription"):
+        list(decode_members({"a": NO_USER_DATA, "z": NO_SUBSCRIPTION}))
+
+
+def test_should_name_the_first_of_several_members_that_sent_the_same_bytes() -> None:
+    with pytest.raises(DecodeError, match="subscription of member first: "):
+        list(decode_members({"first": NO_SUBSCRIPTION, "second": NO_SUBSCRIPTION}))

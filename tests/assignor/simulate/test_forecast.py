@@ -9,7 +9,7 @@ import pytest
 
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
-from assignor.errors import InputError
+from assignor.errors import DecodeError, InputError
 from assignor.pipeline import assign
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.recording import RecordedPlacement, RecordedRebalance
@@ -299,20 +299,23 @@ def test_should_end_with_the_error_when_a_later_round_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    "subscription, message",
+    "subscription, error, message",
     [
-        (b"\x00", r"input.members\['b'\].subscription: cannot be read: .* at byte 0"),
+        (b"\x00", DecodeError, r"subscription of member b: ConsumerProtocolSubscription: version .* at byte 0"),
         (
             encode_subscription(Subscription((), (12).to_bytes(4, "big") * 2)),
+            InputError,
             r"input.members\['b'\].subscription: has version 12, which is not known here",
         ),
     ],
 )
-def test_should_name_the_member_that_cannot_be_modelled(subscription: bytes, message: str) -> None:
+def test_should_name_the_member_that_cannot_be_modelled(
+    subscription: bytes, error: type[Exception], message: str
+) -> None:
     snapshot = settled_group(1, 1).snapshot()
     members = {**snapshot.members, "b": Member(subscription)}
 
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(error, match=message):
         forecast(recorded_round(replace(snapshot, members=members)))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from assignor.errors import StreamsError
 from assignor.protocol.assignment_info import split_assignment
+from assignor.protocol.subscription_info import decode_member
 from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.types import AssignorErrorCode, Role, TaskId
@@ -60,7 +61,7 @@ from coordinator_api.group.states import (
     RejectionCode,
     RemovalReason,
 )
-from coordinator_api.group.subscriptions import error_assignment, read_subscription
+from coordinator_api.group.subscriptions import error_assignment
 from tests.coordinator_api.group.declarations import declared, definition_text
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, process_named, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
@@ -262,7 +263,7 @@ def test_should_describe_everything() -> None:
         warm_ups = (C,) if name == "a" else ()
         return DescribedMember(
             member=ClassicGroupMember(name, last_join, LastAssignment(1, split_assignment(given[name]), warm_ups)),
-            subscribed=read_subscription(subscription(MemberState(name))),
+            subscribed=decode_member(subscription(MemberState(name))).info,
             process_id=process_named(name),
             last_heard_ms=heard_ms,
             session_expires_at_ms=heard_ms + 10_000,

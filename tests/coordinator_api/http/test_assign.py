@@ -75,7 +75,7 @@ def test_should_say_at_which_byte_a_members_subscription_cannot_be_read(client: 
     response = client.post("/v1/assign", json=document)
 
     assert problem(response) == (422, "INVALID_REQUEST")
-    assert (response.json()["offset"], response.json()["where"]) == (2, "input.members")
+    assert (response.json()["offset"], response.json()["where"]) == (2, "input.members['cut'].subscription")
 
 
 @pytest.mark.parametrize("name", ["placements", "rebalances"])
