@@ -19,7 +19,7 @@ from operator import itemgetter
 from assignor.errors import ConfigError, IllegalStateError, NumberFormatError
 from assignor.java.order import hash_set_order, process_hash
 from assignor.protocol.subscription_info import MemberSubscription, decode_members
-from assignor.protocol.versions import ReceivedVersions, received_versions
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions
 from assignor.types import (
     JAVA_INT_MAX,
     AssignorErrorCode,
@@ -154,8 +154,9 @@ class _GroupBuilder:
         owned_partitions, offset_sums = subscription.owned_partitions, info.task_offset_sums
         if info.error_code == _SHUTDOWN_REQUESTED:
             self.shutdown_requested = True
-        self.versions.append((info.version, info.latest_supported_version))
-        process_id = self.future_process_id if info.is_future else info.process_id
+        version = info.version
+        self.versions.append((version, info.latest_supported_version))
+        process_id = self.future_process_id if version > LATEST_SUPPORTED_VERSION else info.process_id
         client = self.clients.get(process_id)
         if client is None:
             client = self.clients[process_id] = _ClientBuilder(process_id, member)

@@ -27,14 +27,17 @@ _MAX_STRING_BYTES = 0x7FFF
 _LONGEST_TEXT_IN_MESSAGE = 40
 
 
-def _number_reader(form: struct.Struct) -> Callable[[Reader, str], int]:
-    """Makes a method of Reader. Numbers are read so often that one call less for each saves a tenth of the decoding."""
+def _number_reader(form: struct.Struct, what: str = "") -> Callable[[Reader, str], int]:
+    """Makes a method of Reader. Numbers are read so often that one call less for each saves a tenth of the decoding.
+
+    `what`: precedes the name of the field in errors.
+    """
     size, unpack_from = form.size, form.unpack_from
 
     def read(self: Reader, field: str) -> int:
         start = self._offset
         if size > self._end - start:
-            raise self._too_short(size, field)
+            raise self._too_short(size, what + field)
         self._offset = start + size
         value: int = unpack_from(self._data, start)[0]
         return value
@@ -79,7 +82,10 @@ class Reader:
     int16 = _number_reader(_INT16)
     int32 = _number_reader(_INT32)
     int64 = _number_reader(_INT64)
-    _uint16 = _number_reader(_UINT16)
+    _count = _number_reader(_INT32, "count of ")
+    _int16_length = _number_reader(_INT16, "length of ")
+    _uint16_length = _number_reader(_UINT16, "length of ")
+    _int32_length = _number_reader(_INT32, "length of ")
 
     def ints(self, count: int, field: str) -> tuple[int, ...]:
         """`count` int32 in one go."""
@@ -104,10 +110,10 @@ class Reader:
     def count(self, field: str, smallest: int) -> int:
         """The length of an array whose elements take at least `smallest` bytes each."""
         start = self._offset
-        value = self.int32(f"count of {field}")
+        value = self._count(field)
         if value < 0:
             raise self.error(f"count of {field} is negative ({value})", start)
-        if value > self.remaining // smallest:
+        if value * smallest > self._end - self._offset:
             raise self.error(
                 f"count of {field} is {value} but {self.remaining} bytes remain, at least {smallest} for each", start
             )
@@ -119,7 +125,7 @@ class Reader:
 
     def nullable_byte_array(self, field: str) -> bytes | None:
         """int32 length, then that many bytes. Kafka reads every negative length as null."""
-        size = self.int32(f"length of {field}")
+        size = self._int32_length(field)
         return None if size < 0 else self.raw(size, field)
 
     def byte_array(self, field: str) -> bytes:
@@ -131,7 +137,7 @@ class Reader:
 
     def nullable_string(self, field: str) -> str | None:
         """int16 length, then UTF-8. Kafka reads every negative length as null."""
-        size = self.int16(f"length of {field}")
+        size = self._int16_length(field)
         return None if size < 0 else java_text.from_utf8(self.raw(size, field))
 
     def string(self, field: str) -> str:
@@ -143,7 +149,7 @@ class Reader:
 
     def modified_utf8(self, field: str) -> str:
         """Unsigned 16-bit length, then modified UTF-8, as `DataOutputStream.writeUTF` writes it."""
-        size = self._uint16(f"length of {field}")
+        size = self._uint16_length(field)
         start = self._offset
         value = self.raw(size, field)
         malformed = java_text.malformed_modified_utf8_at(value)
