@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
-from operator import itemgetter
+from itertools import chain
 
 from assignor.errors import InputError, TaskAssignmentError
 from assignor.java import text as java_text
@@ -31,10 +30,8 @@ from assignor.protocol.versions import (
 )
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 
-_TOPOLOGY_NAME = itemgetter(2)
 _OLD_TASK_ID = struct.Struct(">ii")
 _UNNAMED_TASK_ID = struct.Struct(">ii4x")  # the name has length 0
-_UNNAMED_TASK_ID_AND_COUNT = struct.Struct(">ii4xi")
 _INT32 = struct.Struct(">i")
 _NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
 
@@ -58,6 +55,7 @@ class AssignmentInfoEncoder:
         check_version(version)
         self._version = version
         self._has_names = version >= FIRST_VERSION_WITH_NAMED_TOPOLOGY
+        self._pack_unnamed = (_UNNAMED_TASK_ID if self._has_names else _OLD_TASK_ID).pack
         self._versions = _encode_versions(version, commonly_supported_version)
         host_maps = _encode_host_maps(version, partitions_by_host, standby_partitions_by_host, topic_dictionary)
         self._after_tasks = host_maps + _encode_error(version, err_code)
@@ -79,48 +77,12 @@ class AssignmentInfoEncoder:
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> AssignmentParts:
         """As `encode`, not joined: `shared` is one object for all members of the rebalance."""
-        standbys = [self.standby(task, partitions) for task, partitions in standby_tasks.items()]
-        return self.parts_with(active_tasks, standbys, next_rebalance_ms)
-
-    def parts_with(
-        self, active_tasks: Sequence[TaskId], standbys: Sequence[bytes], next_rebalance_ms: int = JAVA_LONG_MAX
-    ) -> AssignmentParts:
-        """As `parts`; `standbys`: what `standby` gave for each."""
-        head = (
-            self._versions,
-            _INT32.pack(len(active_tasks)),
-            self._encode_task_ids(active_tasks),
-            _INT32.pack(len(standbys)),
-            *standbys,
-        )
+        head = [self._versions, _INT32.pack(len(active_tasks)), *map(self._encode_task_id, active_tasks)]
+        head.append(_INT32.pack(len(standby_tasks)))
+        for task, partitions in standby_tasks.items():
+            head.append(self._encode_task_id(task))
+            head.append(_encode_named_partitions(partitions, self._topics))
         return AssignmentParts(b"".join(head), self._after_tasks, self._tail(next_rebalance_ms))
-
-    def standby(self, task: TaskId, partitions: Iterable[TopicPartition]) -> bytes:
-        """What an assignment says of one standby task."""
-        as_given = tuple(partitions)
-        if len(as_given) == 1 and self._has_names and not task[2]:
-            topic, partition = as_given[0]
-            name = self._topics.get(topic)
-            if name is not None:
-                try:
-                    return _UNNAMED_TASK_ID_AND_COUNT.pack(task[0], task[1], 1) + name + _INT32.pack(partition)
-                except struct.error:
-                    pass  # said below, with what does not fit
-        return self._encode_task_ids((task,)) + _encode_named_partitions(as_given, self._topics)
-
-    def standbys(self, tasks: Sequence[TaskId], topic: str, numbers: Sequence[int]) -> list[bytes] | None:
-        """What `standby` says of many tasks, each with one partition of the same topic: its number. None where that is
-        to say it, or what is wrong.
-        """
-        subtopologies, in_subtopology, names = zip(*tasks, strict=True)
-        if not self._has_names or any(names):
-            return None
-        name = pack_modified_utf8(topic, "topic")
-        pack = struct.Struct(f">ii4xi{len(name)}si").pack
-        try:
-            return list(map(pack, subtopologies, in_subtopology, repeat(1), repeat(name), numbers))
-        except struct.error:
-            return None
 
     def _tail(self, next_rebalance_ms: int) -> bytes:
         if self._version < FIRST_VERSION_WITH_NEXT_REBALANCE:
@@ -131,16 +93,14 @@ class AssignmentInfoEncoder:
         tail.int64(next_rebalance_ms, "next rebalance")
         return tail.to_bytes()
 
-    def _encode_task_ids(self, tasks: Sequence[TaskId]) -> bytes:
-        if not tasks:
-            return b""
-        if any(map(_TOPOLOGY_NAME, tasks)):
+    def _encode_task_id(self, task: TaskId) -> bytes:
+        subtopology, partition, topology_name = task
+        if topology_name:
             if not self._has_names:
                 raise TaskAssignmentError(f"Named topologies are not compatible with protocol version {self._version}")
-            return b"".join(map(_encode_named_task_id, tasks))
-        pack = (_UNNAMED_TASK_ID if self._has_names else _OLD_TASK_ID).pack
+            return _encode_named_task_id(task)
         try:
-            return b"".join([pack(task[0], task[1]) for task in tasks])
+            return self._pack_unnamed(subtopology, partition)
         except struct.error as error:
             raise InputError("a number does not fit an int32", "task id") from error
 

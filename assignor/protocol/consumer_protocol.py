@@ -32,7 +32,6 @@ _SMALLEST_INT32 = 4
 _SMALLEST_TOPIC = _SMALLEST_STRING + 4
 
 _INT32 = struct.Struct(">i")
-_ONE = _INT32.pack(1)
 _VERSIONS = [struct.pack(">h", version) for version in range(HIGHEST_VERSION + 1)]
 
 _SUBSCRIPTION = "ConsumerProtocolSubscription"
@@ -167,15 +166,6 @@ def _write_partitions(writer: Writer, partitions: Iterable[TopicPartition], fiel
 
 
 def _partition_bytes(partitions: Iterable[TopicPartition], field: str) -> bytes:
-    if isinstance(partitions, tuple) and len(partitions) == 1:
-        topic, partition = partitions[0]
-        return _ONE + _topic_bytes(topic, field) + _ONE + pack_ints((partition,), field)
-    partitions = list(partitions)
-    if partitions:
-        names, of_one_topic = zip(*partitions, strict=True)
-        if names.count(names[0]) == len(names):
-            start = _ONE + _topic_bytes(names[0], field) + _INT32.pack(len(names))
-            return start + pack_ints(of_one_topic, field)
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         numbers = by_topic.get(topic)

@@ -10,9 +10,8 @@ the time, unless that member rejoins at once anyway; then no member of that proc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from operator import itemgetter
 
 from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
@@ -23,22 +22,16 @@ from assignor.java.order import hash_set_order, task_hash
 from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import assignment_parts
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.protocol.single_task_assignments import SingleTaskAssignments
 from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST_SUPPORTED_VERSION
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.threads.hosts import HostMaps
 from assignor.threads.partition_order import PartitionsInJavaOrder
-from assignor.threads.standby_rows import StandbyRows, standby_rows
 from assignor.threads.tasks_of_threads import tasks_of_threads
-from assignor.threads.tasks_to_threads import ThreadTasks
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
 
 AT_ONCE_MS = 0
 _BY_PARTITION = itemgetter(0)
 _TASK = itemgetter(1)
-_TOPIC, _NUMBER = itemgetter(0), itemgetter(1)
-_ONE_EACH = {1}
-_NO_TASKS: list[TaskId] = []
 
 
 @dataclass(slots=True)
@@ -58,12 +51,11 @@ class _GroupAssignment:
 
     group: GroupMetadata
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
-    standby_rows: StandbyRows
+    in_java_order: PartitionsInJavaOrder
     encoder: AssignmentInfoEncoder
     tells_next_rebalance: bool
     log: DecisionLog
     result: ConsumerAssignments
-    single: SingleTaskAssignments
     drained_members: frozenset[str]
 
 
@@ -88,18 +80,14 @@ def consumer_assignments(
     tells_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
     # most threads of a large group have no task
     result = ConsumerAssignments(dict.fromkeys(members, assignment_parts((), encoder.parts((), {}))))
-    rows = standby_rows(versions.min_received, in_java_order)
-    if not rows:
-        rows.make(list(chain.from_iterable(placed.standby for placed in placement.clients.values())))
     group_assignment = _GroupAssignment(
         group,
         partitions_for_task,
-        rows,
+        in_java_order,
         encoder,
         tells_next_rebalance,
         log,
         result,
-        SingleTaskAssignments(encoder),
         drained_members,
     )
     for process_id, state in states.items():
@@ -124,49 +112,17 @@ def _add_client(
 ) -> None:
     active, standby = tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
     consumers, by_member = state.metadata.consumers, group_assignment.result.by_member
-    left = {*active, *standby}
-    for consumer, parts in _of_single_tasks(group_assignment, state, active, standby):
-        by_member[consumer] = parts
-        left.remove(consumer)
     first = None if deadline_ms is None else consumers[0]
-    if first is not None:
-        left.add(first)
-    for consumer in filter(left.__contains__, consumers) if left else ():
-        by_member[consumer] = _of_consumer(
-            group_assignment,
-            state,
-            consumer,
-            active.get(consumer, _NO_TASKS),
-            standby.get(consumer, _NO_TASKS),
-            deadline_ms if consumer == first else None,
-        )
-
-
-def _of_single_tasks(
-    group_assignment: _GroupAssignment, state: ClientState, active: ThreadTasks, standby: ThreadTasks
-) -> Iterator[tuple[str, AssignmentParts]]:
-    """What `_of_consumer` answers, without a deadline, for consumers that get one task of one partition at once."""
-    partitions_of, single = group_assignment.partitions_for_task, group_assignment.single
-    owners_of, owned = group_assignment.group.owners.get, state.metadata.owned_partitions
-    for consumer, tasks in standby.items():
-        if len(tasks) == 1 and consumer not in active:
-            task = tasks[0]
-            partitions = partitions_of.get(task, ())
-            if len(partitions) == 1:
-                parts = single.standby(task, partitions[0])
-                if parts is not None:
-                    yield consumer, parts
-    for consumer, tasks in active.items():
-        if len(tasks) == 1 and consumer not in standby:
-            task = tasks[0]
-            partitions = partitions_of.get(task, ())
-            if len(partitions) == 1:
-                partition = partitions[0]
-                owners = owners_of(partition)
-                if owners is None or (owned.get(partition) == consumer and consumer in owners):
-                    parts = single.active(task, partition)
-                    if parts is not None:
-                        yield consumer, parts
+    for consumer in consumers:
+        if consumer in active or consumer in standby or consumer == first:
+            by_member[consumer] = _of_consumer(
+                group_assignment,
+                state,
+                consumer,
+                active.get(consumer, ()),
+                standby.get(consumer, ()),
+                deadline_ms if consumer == first else None,
+            )
 
 
 def _of_consumer(
@@ -177,8 +133,8 @@ def _of_consumer(
     standby_tasks: Sequence[TaskId],
     deadline_ms: int | None,
 ) -> AssignmentParts:
-    assigned, held_back, is_free = _hand_out(group_assignment, state, consumer, active)
-    standby = _encoded(
+    assigned, held_back = _hand_out(group_assignment, state, consumer, active)
+    standby = _partitions_of_standbys(
         group_assignment,
         _standby_order(standby_tasks, _temporary_standbys(group_assignment, state, consumer, held_back)),
     )
@@ -191,40 +147,29 @@ def _of_consumer(
         if group_assignment.tells_next_rebalance:
             group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
             group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
-    user_data = group_assignment.encoder.parts_with(list(map(_TASK, assigned)), standby, next_rebalance_ms)
+    user_data = group_assignment.encoder.parts(list(map(_TASK, assigned)), standby, next_rebalance_ms)
     partitions = list(map(_BY_PARTITION, assigned))
-    if not is_free:  # otherwise it owns them itself
-        _check_cooperative(group_assignment.group, consumer, partitions)
+    _check_cooperative(group_assignment.group, consumer, partitions)
     return assignment_parts(partitions, user_data)
 
 
 def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
-) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId], bool]:
+) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
     """Returns partitions with their tasks, sorted by partition, and the tasks that are held back; a task is held back
-    as a whole. At last whether nobody owns partitions, or this consumer all of these. Raises NullPointerError as
-    `_encoded`.
+    as a whole. Raises NullPointerError as `_partitions_of_standbys`.
     """
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []
     owners = group_assignment.group.owners
     owned = state.metadata.owned_partitions
-    try:
-        in_order = list(map(group_assignment.partitions_for_task.__getitem__, tasks))
-    except KeyError:
-        pass  # said below
-    else:
-        found = list(chain.from_iterable(in_order))
-        is_free = not owners or list(map(owned.get, found)).count(consumer) == len(found)
-        if is_free and set(map(len, in_order)) == _ONE_EACH:
-            return _by_partition(found, tasks), held_back, True
     partitions_of = group_assignment.partitions_for_task.get
     for task in tasks:
         partitions = partitions_of(task)
         if partitions is None:
             nothing = 'the return value of "java.util.Map.get(Object)" is null'
             raise _unknown(f'Cannot invoke "java.util.Set.iterator()" because {nothing}', task)
-        for partition in partitions if owners else ():
+        for partition in partitions:
             if owned.get(partition) != consumer and partition in owners:
                 break  # another member still owns it
         else:
@@ -244,15 +189,7 @@ def _hand_out(
             )
         )
     assigned.sort(key=_BY_PARTITION)
-    return assigned, sorted(held_back), False
-
-
-def _by_partition(partitions: Sequence[TopicPartition], tasks: Sequence[TaskId]) -> list[tuple[TopicPartition, TaskId]]:
-    """Of one topic, sorted by their numbers alone, which are compared in a fraction of the time."""
-    if len(set(map(_TOPIC, partitions))) > 1:
-        return sorted(zip(partitions, tasks, strict=True), key=_BY_PARTITION)
-    numbers = list(map(_NUMBER, partitions))
-    return [(partitions[at], tasks[at]) for at in sorted(range(len(numbers)), key=numbers.__getitem__)]
+    return assigned, sorted(held_back)
 
 
 def _temporary_standbys(
@@ -269,12 +206,15 @@ def _temporary_standbys(
     return kept
 
 
-def _encoded(group_assignment: _GroupAssignment, standby: Iterable[TaskId]) -> list[bytes]:
+def _partitions_of_standbys(
+    group_assignment: _GroupAssignment, standby: Iterable[TaskId]
+) -> dict[TaskId, tuple[TopicPartition, ...]]:
     """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
     another error as well.
     """
+    partitions_of = group_assignment.in_java_order.of
     try:
-        return list(map(group_assignment.standby_rows.__getitem__, standby))
+        return {task: partitions_of(task) for task in standby}
     except KeyError as unknown:
         raise _unknown('Cannot invoke "java.util.Set.size()" because "partitions" is null', unknown.args[0]) from None
 
@@ -291,8 +231,6 @@ def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> li
 
 def _check_cooperative(group: GroupMetadata, consumer: str, partitions: Sequence[TopicPartition]) -> None:
     """No member gets what another still owns. Source: `ConsumerCoordinator.validateCooperativeAssignment`."""
-    if not group.owners or list(map(group.owners.get, partitions)).count((consumer,)) == len(partitions):
-        return
     for partition in partitions:
         owners = group.owners.get(partition)
         if owners is not None and consumer not in owners:

@@ -6,7 +6,7 @@ Only the bytes depend on it; once decoded, the partitions of a standby task and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from assignor.java.order import hash_set_order, topic_partition_hash
@@ -48,10 +48,6 @@ class PartitionsInJavaOrder:
         if ordered is None:
             ordered = self._ordered[task] = self._in_java_order(task, frozenset(partitions))
         return ordered
-
-    def sources_of(self, tasks: Iterable[TaskId]) -> Iterator[tuple[TopicPartition, ...] | None]:
-        """Of each, sorted; None for a task that is none of the group's."""
-        return map(self._partitions_for_task.get, tasks)
 
     def _in_java_order(self, task: TaskId, partitions: frozenset[TopicPartition]) -> tuple[TopicPartition, ...]:
         topics = self._source_topics[task.subtopology]
