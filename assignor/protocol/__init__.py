@@ -2,6 +2,6 @@
 
 `consumer_protocol` is the envelope. `subscription_info` and `assignment_info` (written by `assignment_info_encoder`)
 are the user data inside. `versions` says which version a group speaks, `describe` shows any message as plain data,
-`group_metadata` reads the records of `__consumer_offsets`. All are built from `primitives` and `assignor.java.text`.
+`group_metadata` reads the records of `__consumer_offsets`. All are built from `primitives`.
 Bytes that cannot be read always raise `DecodeError`.
 """

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from assignor.errors import DecodeError, IllegalArgumentError
-from assignor.java import text as java_text
 from assignor.protocol.consumer_protocol import user_data_of_head
-from assignor.protocol.primitives import Reader
+from assignor.protocol.primitives import Reader, from_utf16_units
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_ASSIGNMENT_ERROR,
@@ -194,7 +193,7 @@ def _read_task_id(reader: Reader, version: int) -> TaskId:
     if version < FIRST_VERSION_WITH_NAMED_TOPOLOGY:
         return TaskId(subtopology, partition)
     units = reader.count("characters in topology name", 2)
-    name = java_text.from_utf16_units(reader.raw(2 * units, "topology name"))
+    name = from_utf16_units(reader.raw(2 * units, "topology name"))
     return TaskId(subtopology, partition, name or None)
 
 

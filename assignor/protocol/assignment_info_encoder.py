@@ -14,10 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from assignor.errors import InputError, TaskAssignmentError
-from assignor.java import text as java_text
 from assignor.java.order import JavaHashMap, JavaHashSet
 from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, check_version
-from assignor.protocol.primitives import Writer, pack_ints, pack_modified_utf8
+from assignor.protocol.primitives import Writer, pack_ints, pack_modified_utf8, to_utf16_units
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_ASSIGNMENT_ERROR,
@@ -141,7 +140,7 @@ def _encode_error(version: int, err_code: int) -> bytes:
 
 
 def _encode_named_task_id(task: TaskId) -> bytes:
-    units = java_text.to_utf16_units(task.topology_name or "")
+    units = to_utf16_units(task.topology_name or "")
     return pack_ints((task.subtopology, task.partition, len(units) // 2), "task id") + units
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from assignor.errors import InputError
-from assignor.java import text as java_text
 from assignor.protocol import consumer_protocol
 from assignor.protocol.assignment_info import HostPartitions, decode_assignment_info
+from assignor.protocol.primitives import to_utf16_units
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TopicPartition
 
@@ -115,4 +115,4 @@ def _hosts(hosts: HostPartitions) -> dict[str, Described]:
 
 def _text(text: str) -> str:
     """Unpaired surrogates, which no terminal or JSON file can hold, become U+FFFD."""
-    return java_text.to_utf16_units(text).decode("utf-16-be", "replace")
+    return to_utf16_units(text).decode("utf-16-be", "replace")

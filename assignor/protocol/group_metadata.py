@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from assignor.errors import InputError
-from assignor.java import text as java_text
-from assignor.protocol.primitives import Reader, Writer
+from assignor.protocol.primitives import Reader, Writer, from_utf8, to_utf8
 
 HIGHEST_VALUE_VERSION = 4
 VALUE_VERSION_OF_KAFKA_4 = 3
@@ -257,7 +256,7 @@ class _FlexibleReader(Reader):
 
     def nullable_string(self, field: str) -> str | None:
         raw = self.nullable_byte_array(field)
-        return None if raw is None else java_text.from_utf8(raw)
+        return None if raw is None else from_utf8(raw)
 
     def skip_tagged_fields(self) -> None:
         for _ in range(self.varint("count of tagged fields")):
@@ -279,4 +278,4 @@ class _FlexibleWriter(Writer):
         self.raw(value or b"")
 
     def nullable_string(self, value: str | None, field: str) -> None:
-        self.nullable_byte_array(None if value is None else java_text.to_utf8(value), field)
+        self.nullable_byte_array(None if value is None else to_utf8(value), field)

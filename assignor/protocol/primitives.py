@@ -4,16 +4,22 @@ Whatever the bytes say, the reader returns a value or raises `DecodeError` with 
 count only when the remaining bytes could hold that much, so corrupt bytes never cost more memory or time than their
 own length. Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and the message format
 of KIP-482 without flexible versions; `group_metadata` adds those.
+
+Text is written in three of Java's ways. The consumer protocol and SubscriptionInfo use UTF-8
+(`String.getBytes(UTF_8)`). AssignmentInfo uses modified UTF-8 for topics and hosts (`DataOutputStream.writeUTF`), and
+plain UTF-16 code units for topology names (`DataOutputStream.writeChars`). A Java string is a sequence of UTF-16 code
+units, and may contain an unpaired surrogate. Such a unit is the Python character of the same number here; a pair is
+always the one character that the pair means.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from assignor.errors import DecodeError, InputError, TaskAssignmentError
-from assignor.java import text as java_text
 from assignor.types import ProcessId
 
 _INT8 = struct.Struct(">b")
@@ -23,8 +29,84 @@ _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _PROCESS_ID = struct.Struct(">qq")
 
+MAX_MODIFIED_UTF8_BYTES = 0xFFFF
+"""The length prefix of `writeUTF` is an unsigned 16-bit number."""
+
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\ufffd".encode()
+_MODIFIED_UNIT = re.compile(rb"[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
+_MODIFIED_TEXT = re.compile(rb"(?:[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})*+")
+
 _MAX_STRING_BYTES = 0x7FFF
 _LONGEST_TEXT_IN_MESSAGE = 40
+
+
+def to_utf8(text: str) -> bytes:
+    """`text.getBytes(UTF_8)`: every unpaired surrogate becomes a question mark."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return from_utf16_units(to_utf16_units(text)).encode(errors="replace")
+
+
+def from_utf8(raw: bytes) -> str:
+    """`new String(raw, UTF_8)`: never fails; malformed bytes become U+FFFD.
+
+    A surrogate written as a character, whole or cut off after two bytes, is one U+FFFD in Java, and one for each byte
+    in Python; all other cases agree.
+    """
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return _ENCODED_SURROGATE.sub(_REPLACEMENT, raw).decode(errors="replace")
+
+
+def to_utf16_units(text: str) -> bytes:
+    """The code units of `text`, two bytes each, high byte first."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def from_utf16_units(raw: bytes) -> str:
+    """The string made of these code units; `raw` has an even length."""
+    return raw.decode("utf-16-be", "surrogatepass")
+
+
+def to_modified_utf8(text: str) -> bytes:
+    """The body of `writeUTF(text)`, without the length: NUL in two bytes, each surrogate in three."""
+    if text.isascii() and "\0" not in text:
+        return text.encode("ascii")
+    units = to_utf16_units(text)
+    return b"".join(_modified_unit(unit) for (unit,) in struct.iter_unpack(">H", units))
+
+
+def _modified_unit(unit: int) -> bytes:
+    if unit == 0:
+        return b"\xc0\x80"
+    return chr(unit).encode("utf-8", "surrogatepass")
+
+
+def malformed_modified_utf8_at(raw: bytes) -> int | None:
+    """The index of the first byte that makes `readUTF` fail on `raw`; None when it does not fail."""
+    if raw.isascii():
+        return None
+    match = _MODIFIED_TEXT.match(raw)
+    end = match.end() if match is not None else 0
+    return None if end == len(raw) else end
+
+
+def from_modified_utf8(raw: bytes) -> str:
+    """What `readUTF` returns for a well-formed `raw`. Like Java it accepts overlong forms of a character."""
+    if raw.isascii():
+        return raw.decode("ascii")
+    return from_utf16_units(b"".join(_unit(match[0]) for match in _MODIFIED_UNIT.finditer(raw)))
+
+
+def _unit(raw: bytes) -> bytes:
+    if len(raw) == 1:
+        return b"\0" + raw
+    if len(raw) == 2:
+        return ((raw[0] & 0x1F) << 6 | raw[1] & 0x3F).to_bytes(2, "big")
+    return ((raw[0] & 0x0F) << 12 | (raw[1] & 0x3F) << 6 | raw[2] & 0x3F).to_bytes(2, "big")
 
 
 def _number_reader(form: struct.Struct, what: str = "") -> Callable[[Reader, str], int]:
@@ -138,7 +220,7 @@ class Reader:
     def nullable_string(self, field: str) -> str | None:
         """int16 length, then UTF-8. Kafka reads every negative length as null."""
         size = self._int16_length(field)
-        return None if size < 0 else java_text.from_utf8(self.raw(size, field))
+        return None if size < 0 else from_utf8(self.raw(size, field))
 
     def string(self, field: str) -> str:
         start = self._offset
@@ -152,10 +234,10 @@ class Reader:
         size = self._uint16_length(field)
         start = self._offset
         value = self.raw(size, field)
-        malformed = java_text.malformed_modified_utf8_at(value)
+        malformed = malformed_modified_utf8_at(value)
         if malformed is not None:
             raise self.error(f"{field} is not modified UTF-8", start + malformed)
-        return java_text.from_modified_utf8(value)
+        return from_modified_utf8(value)
 
     def process_id(self, field: str) -> ProcessId:
         start = self._advance(16, field)
@@ -209,7 +291,7 @@ class Writer:
         if value is None:
             self._chunks.append(b"\xff\xff")
             return
-        raw = java_text.to_utf8(value)
+        raw = to_utf8(value)
         if len(raw) > _MAX_STRING_BYTES:
             raise InputError(f"{_shortened(value)} takes {len(raw)} bytes, more than {_MAX_STRING_BYTES}", field)
         self._chunks.append(_INT16.pack(len(raw)) + raw)
@@ -234,9 +316,9 @@ def pack_modified_utf8(value: str, field: str) -> bytes:
 
     Raises TaskAssignmentError for a longer text: Kafka's leader answers a host of that length with an error assignment.
     """
-    raw = java_text.to_modified_utf8(value)
-    if len(raw) > java_text.MAX_MODIFIED_UTF8_BYTES:
-        limit = java_text.MAX_MODIFIED_UTF8_BYTES
+    raw = to_modified_utf8(value)
+    if len(raw) > MAX_MODIFIED_UTF8_BYTES:
+        limit = MAX_MODIFIED_UTF8_BYTES
         raise TaskAssignmentError(
             "Failed to encode AssignmentInfo",
             f"{field}: {_shortened(value)} takes {len(raw)} bytes, more than {limit}",

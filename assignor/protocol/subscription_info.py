@@ -17,11 +17,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError
-from assignor.java import text as java_text
 from assignor.java.order import JavaHashSet, compute_if_absent_order, hash_set_order, string_hash
 from assignor.known_ids import tasks_of_columns
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
-from assignor.protocol.primitives import Reader, Writer
+from assignor.protocol.primitives import Reader, Writer, from_utf8, to_utf8
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_CLIENT_TAGS,
     FIRST_VERSION_WITH_ENDPOINT,
@@ -122,7 +121,7 @@ def encode_subscription_info(info: SubscriptionInfo) -> bytes:
     if version < FIRST_VERSION_WITH_OFFSET_SUMS:
         _write_task_sets(writer, info)
     if version >= FIRST_VERSION_WITH_ENDPOINT:
-        writer.nullable_byte_array(java_text.to_utf8(info.user_end_point or ""), "user end point")
+        writer.nullable_byte_array(to_utf8(info.user_end_point or ""), "user end point")
     if version >= FIRST_VERSION_WITH_NAMED_TOPOLOGY:
         _write_task_sums(writer, info.task_offset_sums)
     elif version >= FIRST_VERSION_WITH_OFFSET_SUMS:
@@ -181,8 +180,8 @@ def _write_task_sums(writer: Writer, task_offset_sums: Mapping[TaskId, int]) -> 
 def _write_client_tags(writer: Writer, client_tags: Mapping[str, str]) -> None:
     writer.int32(len(client_tags), "client tags")
     for key, value in client_tags.items():
-        writer.nullable_byte_array(java_text.to_utf8(key), "client tag")
-        writer.nullable_byte_array(java_text.to_utf8(value), "client tag")
+        writer.nullable_byte_array(to_utf8(key), "client tag")
+        writer.nullable_byte_array(to_utf8(value), "client tag")
 
 
 def decode_members(subscriptions: Mapping[str, bytes]) -> Iterator[tuple[str, MemberSubscription]]:
@@ -278,7 +277,7 @@ def _read_known_version(reader: Reader, version: int, latest_supported: int) -> 
         version=version,
         latest_supported_version=latest_supported,
         process_id=process_id,
-        user_end_point=java_text.from_utf8(end_point) or None,
+        user_end_point=from_utf8(end_point) or None,
         task_offset_sums=offset_sums,
         unique_field=reader.int8("unique field") if version >= FIRST_VERSION_WITH_UNIQUE_FIELD else 0,
         error_code=reader.int32("error code") if version >= FIRST_VERSION_WITH_SUBSCRIPTION_ERROR else 0,
@@ -331,8 +330,8 @@ def _read_client_tags(reader: Reader) -> dict[str, str]:
     tags: dict[str, str] = {}
     for _ in range(reader.count("client tags", _SMALLEST_CLIENT_TAG)):
         start = reader.offset
-        key = java_text.from_utf8(reader.byte_array("client tag key"))
-        value = java_text.from_utf8(reader.byte_array("client tag value"))
+        key = from_utf8(reader.byte_array("client tag key"))
+        value = from_utf8(reader.byte_array("client tag value"))
         if key in tags:
             raise reader.error(f"client tag {key!r} comes twice", start)
         tags[key] = value

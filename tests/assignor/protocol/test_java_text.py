@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.java import text as java_text
+from assignor.protocol import primitives
 
 ANY_TEXT = st.text(st.characters(), max_size=20)
 
@@ -27,10 +27,10 @@ ANY_TEXT = st.text(st.characters(), max_size=20)
     ],
 )
 def test_should_write_text_as_java_does(units: str, utf8: str, modified_utf8: str) -> None:
-    text = java_text.from_utf16_units(bytes.fromhex(units))
+    text = primitives.from_utf16_units(bytes.fromhex(units))
 
-    assert java_text.to_utf8(text).hex() == utf8
-    assert java_text.to_modified_utf8(text).hex() == modified_utf8
+    assert primitives.to_utf8(text).hex() == utf8
+    assert primitives.to_modified_utf8(text).hex() == modified_utf8
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_should_write_text_as_java_does(units: str, utf8: str, modified_utf8: st
     ],
 )
 def test_should_replace_malformed_utf8_as_java_does(raw: str, text: str) -> None:
-    assert java_text.from_utf8(bytes.fromhex(raw)) == text
+    assert primitives.from_utf8(bytes.fromhex(raw)) == text
 
 
 @pytest.mark.parametrize(
@@ -67,28 +67,28 @@ def test_should_replace_malformed_utf8_as_java_does(raw: str, text: str) -> None
     ],
 )
 def test_should_read_modified_utf8_as_java_does(raw: str, text: str) -> None:
-    assert java_text.malformed_modified_utf8_at(bytes.fromhex(raw)) is None
-    assert java_text.from_modified_utf8(bytes.fromhex(raw)) == text
+    assert primitives.malformed_modified_utf8_at(bytes.fromhex(raw)) is None
+    assert primitives.from_modified_utf8(bytes.fromhex(raw)) == text
 
 
 @pytest.mark.parametrize(
     "raw, at", [("4180", 1), ("c3", 0), ("41c341", 1), ("e282", 0), ("e28241", 0), ("f0908080", 0)]
 )
 def test_should_find_where_modified_utf8_is_malformed(raw: str, at: int) -> None:
-    assert java_text.malformed_modified_utf8_at(bytes.fromhex(raw)) == at
+    assert primitives.malformed_modified_utf8_at(bytes.fromhex(raw)) == at
 
 
 @given(ANY_TEXT)
 def test_should_read_back_any_text_but_for_pairs_written_as_two(text: str) -> None:
-    as_java_means_it = java_text.from_utf16_units(java_text.to_utf16_units(text))
-    raw = java_text.to_modified_utf8(text)
+    as_java_means_it = primitives.from_utf16_units(primitives.to_utf16_units(text))
+    raw = primitives.to_modified_utf8(text)
 
-    assert java_text.malformed_modified_utf8_at(raw) is None
-    assert java_text.from_modified_utf8(raw) == as_java_means_it
+    assert primitives.malformed_modified_utf8_at(raw) is None
+    assert primitives.from_modified_utf8(raw) == as_java_means_it
 
 
 @given(st.binary(max_size=40))
 def test_should_make_some_text_of_any_bytes(raw: bytes) -> None:
-    text = java_text.from_utf8(raw)
+    text = primitives.from_utf8(raw)
 
-    assert java_text.from_utf8(java_text.to_utf8(text)) == text
+    assert primitives.from_utf8(primitives.to_utf8(text)) == text
