@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assignor.errors import DecodeError, IllegalArgumentError
+from assignor.errors import DecodeError
 from assignor.protocol.consumer_protocol import user_data_of_head
 from assignor.protocol.primitives import Reader, from_utf16_units
 from assignor.protocol.shared_assignments import AssignmentParts
@@ -26,6 +26,7 @@ from assignor.protocol.versions import (
     FIRST_VERSION_WITH_TOPIC_DICTIONARY,
     LATEST_SUPPORTED_VERSION,
     UNKNOWN_VERSION,
+    check_version,
 )
 from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 
@@ -59,12 +60,6 @@ class AssignmentInfo:
 
     def __post_init__(self) -> None:
         check_version(self.version)
-
-
-def check_version(version: int) -> None:
-    """Raises IllegalArgumentError for a version that AssignmentInfo does not have."""
-    if not 1 <= version <= LATEST_SUPPORTED_VERSION:
-        raise IllegalArgumentError(f"version must be between 1 and {LATEST_SUPPORTED_VERSION}; was: {version}")
 
 
 class AssignedTasks(NamedTuple):

@@ -15,7 +15,7 @@ from itertools import chain
 
 from assignor.errors import InputError, TaskAssignmentError
 from assignor.java.order import JavaHashMap, JavaHashSet
-from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, check_version
+from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions
 from assignor.protocol.primitives import Writer, pack_ints, pack_modified_utf8, to_utf16_units
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.versions import (
@@ -26,6 +26,7 @@ from assignor.protocol.versions import (
     FIRST_VERSION_WITH_NEXT_REBALANCE,
     FIRST_VERSION_WITH_STANDBY_HOSTS,
     FIRST_VERSION_WITH_TOPIC_DICTIONARY,
+    check_version,
 )
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 

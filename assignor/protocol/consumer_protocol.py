@@ -26,6 +26,9 @@ _FIRST_VERSION_WITH_OWNED_PARTITIONS = 1
 _FIRST_VERSION_WITH_GENERATION = 2
 _FIRST_VERSION_WITH_RACK = 3
 _NO_GENERATION = -1
+_NULL = -1
+"""The length of user data that are null."""
+_NO_BYTES = AssignmentParts(b"")
 
 _SMALLEST_STRING = 2
 _SMALLEST_INT32 = 4
@@ -82,9 +85,8 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
     """Raises DecodeError. Owned partitions keep the order on the wire."""
-    reader = Reader(data, _SUBSCRIPTION)
-    version = _read_version(reader)
-    topics = tuple(reader.string("topic") for _ in range(reader.count("topics", _SMALLEST_STRING)))
+    reader, version = _after_version(data, _SUBSCRIPTION)
+    topics = [reader.string("topic") for _ in range(reader.count("topics", _SMALLEST_STRING))]
     user_data = reader.nullable_byte_array("user data")
     owned: tuple[TopicPartition, ...] = ()
     generation_id = _NO_GENERATION
@@ -95,24 +97,21 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
         generation_id = reader.int32("generation id")
     if version >= _FIRST_VERSION_WITH_RACK:
         rack = reader.nullable_string("rack")
-    return Subscription(topics, user_data, owned, generation_id if generation_id >= 0 else None, rack or None)
+    return Subscription(tuple(topics), user_data, owned, generation_id if generation_id >= 0 else None, rack or None)
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
     """Partitions are grouped by topic, topics in the order of their first partitions. All versions look alike."""
-    writer = Writer()
-    writer.int16(_usable_version(version), "version")
-    _write_partitions(writer, assignment.partitions, "assigned partitions")
-    writer.nullable_byte_array(assignment.user_data, "user data")
-    return writer.to_bytes()
+    user_data = None if assignment.user_data is None else AssignmentParts(assignment.user_data)
+    return bytes(assignment_parts(assignment.partitions, user_data, version))
 
 
 def assignment_parts(
-    partitions: Iterable[TopicPartition], user_data: AssignmentParts, version: int = HIGHEST_VERSION
+    partitions: Iterable[TopicPartition], user_data: AssignmentParts | None, version: int = HIGHEST_VERSION
 ) -> AssignmentParts:
     """As `encode_assignment`, for user data that is not joined. The length of the user data belongs to the head."""
-    before, shared, tail = user_data
-    size = _INT32.pack(len(before) + len(shared) + len(tail))
+    before, shared, tail = user_data or _NO_BYTES
+    size = _INT32.pack(_NULL if user_data is None else len(before) + len(shared) + len(tail))
     head = (_VERSIONS[_usable_version(version)], _partition_bytes(partitions, "assigned partitions"), size, before)
     return AssignmentParts(b"".join(head), shared, tail)
 
@@ -129,8 +128,7 @@ def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
 
     None for an assignment without user data. Raises DecodeError.
     """
-    reader = Reader(data, _ASSIGNMENT)
-    _read_version(reader)
+    reader, _ = _after_version(data, _ASSIGNMENT)
     _skip_partitions(reader, "assigned partitions")
     length = reader.int32("length of user data")
     return UserDataStart(reader, length) if length > 0 else None
@@ -138,8 +136,7 @@ def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:
     """Raises DecodeError. Partitions keep the order on the wire, which is grouped by topic."""
-    reader = Reader(data, _ASSIGNMENT)
-    _read_version(reader)
+    reader, _ = _after_version(data, _ASSIGNMENT)
     return Assignment(_read_partitions(reader, "assigned partitions"), reader.nullable_byte_array("user data"))
 
 
@@ -154,11 +151,13 @@ def _usable_version(version: int) -> int:
     return min(version, HIGHEST_VERSION)
 
 
-def _read_version(reader: Reader) -> int:
+def _after_version(data: bytes | memoryview, what: str) -> tuple[Reader, int]:
+    """A reader of the fields after the version, and the version in which to read them."""
+    reader = Reader(data, what)
     version = reader.int16("version")
     if version < 0:
         raise reader.error(f"unsupported version {version}", 0)
-    return min(version, HIGHEST_VERSION)
+    return reader, min(version, HIGHEST_VERSION)
 
 
 def _write_partitions(writer: Writer, partitions: Iterable[TopicPartition], field: str) -> None:

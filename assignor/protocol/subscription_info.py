@@ -237,27 +237,9 @@ def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
 
     Differs from Kafka: a repeated client tag is an error at once, not only when the tags are read.
     """
-    reader = Reader(data, "SubscriptionInfo")
-    version, latest_supported = _read_versions(reader)
+    reader, version, latest_supported = _after_versions(data)
     if version > LATEST_SUPPORTED_VERSION:
         return SubscriptionInfo(version, latest_supported)
-    return _read_known_version(reader, version, latest_supported)
-
-
-def _read_versions(reader: Reader) -> tuple[int, int]:
-    version = reader.int32("version")
-    if version < 1:
-        raise reader.error(f"unknown version {version}", 0)
-    latest_supported = UNKNOWN_VERSION
-    if version >= FIRST_VERSION_WITH_LATEST_SUPPORTED:
-        latest_supported = reader.int32("latest supported version")
-    problem = _version_problem(version, latest_supported)
-    if problem is not None:
-        raise reader.error(problem, 0)
-    return version, latest_supported
-
-
-def _read_known_version(reader: Reader, version: int, latest_supported: int) -> SubscriptionInfo:
     process_id = reader.process_id("process id")
     offset_sums: dict[TaskId, int] = {}
     listed_twice: frozenset[TaskId] = frozenset()
@@ -273,17 +255,35 @@ def _read_known_version(reader: Reader, version: int, latest_supported: int) -> 
         offset_sums = _read_task_sums(reader)
     elif version >= FIRST_VERSION_WITH_OFFSET_SUMS:
         offset_sums = _read_sums_by_subtopology(reader)
+    unique_field = reader.int8("unique field") if version >= FIRST_VERSION_WITH_UNIQUE_FIELD else 0
+    error_code = reader.int32("error code") if version >= FIRST_VERSION_WITH_SUBSCRIPTION_ERROR else 0
+    client_tags = _read_client_tags(reader) if version >= FIRST_VERSION_WITH_CLIENT_TAGS else {}
     return SubscriptionInfo(
-        version=version,
-        latest_supported_version=latest_supported,
-        process_id=process_id,
-        user_end_point=from_utf8(end_point) or None,
-        task_offset_sums=offset_sums,
-        unique_field=reader.int8("unique field") if version >= FIRST_VERSION_WITH_UNIQUE_FIELD else 0,
-        error_code=reader.int32("error code") if version >= FIRST_VERSION_WITH_SUBSCRIPTION_ERROR else 0,
-        client_tags=_read_client_tags(reader) if version >= FIRST_VERSION_WITH_CLIENT_TAGS else {},
-        listed_twice=listed_twice,
+        version,
+        latest_supported,
+        process_id,
+        from_utf8(end_point) or None,
+        offset_sums,
+        unique_field,
+        error_code,
+        client_tags,
+        listed_twice,
     )
+
+
+def _after_versions(data: bytes | memoryview) -> tuple[Reader, int, int]:
+    """A reader of the fields after the two versions, and these."""
+    reader = Reader(data, "SubscriptionInfo")
+    version = reader.int32("version")
+    if version < 1:
+        raise reader.error(f"unknown version {version}", 0)
+    latest_supported = UNKNOWN_VERSION
+    if version >= FIRST_VERSION_WITH_LATEST_SUPPORTED:
+        latest_supported = reader.int32("latest supported version")
+    problem = _version_problem(version, latest_supported)
+    if problem is not None:
+        raise reader.error(problem, 0)
+    return reader, version, latest_supported
 
 
 def _read_task_set(reader: Reader, kind: str) -> list[TaskId]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from assignor.errors import TaskAssignmentError
+from assignor.errors import IllegalArgumentError, TaskAssignmentError
 
 LATEST_SUPPORTED_VERSION = 11
 
@@ -33,6 +33,12 @@ FIRST_VERSION_WITH_UNIQUE_FIELD = 8
 FIRST_VERSION_WITH_SUBSCRIPTION_ERROR = 9
 FIRST_VERSION_WITH_NAMED_TOPOLOGY = 10
 FIRST_VERSION_WITH_CLIENT_TAGS = 11
+
+
+def check_version(version: int) -> None:
+    """Raises IllegalArgumentError for a version that AssignmentInfo does not have."""
+    if not 1 <= version <= LATEST_SUPPORTED_VERSION:
+        raise IllegalArgumentError(f"version must be between 1 and {LATEST_SUPPORTED_VERSION}; was: {version}")
 
 
 @dataclass(frozen=True, slots=True)
