@@ -7,12 +7,10 @@ and changelogs are those the leader would find.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from assignor.clients.client_metadata import GroupMetadata, group_metadata
 from assignor.clients.end_offsets import EndOffsets, EndOffsetSums, end_offset_sums
-from assignor.errors import InputError, UncheckedError
 from assignor.protocol.versions import ReceivedVersions
 from assignor.snapshot import CreatedTopic, RebalanceSnapshot
 from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
@@ -42,20 +40,8 @@ class GroupTasks:
 
 def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
     """Step 0. Raises as `group_metadata`: DecodeError naming the member, or KafkaError."""
-    _know_tasks(snapshot)
     subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
     return group_metadata(subscriptions, snapshot.future_process_id)
-
-
-def _know_tasks(snapshot: RebalanceSnapshot) -> None:
-    """From here on `assignor.known_ids` has the tasks of this topology: what members report are the same objects then,
-    which are found faster than equal ones.
-    """
-    topology, existing = snapshot.topology, snapshot.existing_internal_topics
-    repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
-    topics = {name: existing[name] for name in repartition if name in existing}
-    with suppress(InputError, UncheckedError):  # a topic has yet to be created, or `make_tasks` says what is wrong
-        source_partitions(counted_sources(topology, snapshot.cluster.with_topics(topics)))
 
 
 def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:

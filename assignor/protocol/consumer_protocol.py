@@ -11,11 +11,9 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import repeat
 from typing import NamedTuple
 
 from assignor.errors import InputError
-from assignor.known_ids import partitions_of_columns
 from assignor.protocol.primitives import Reader, Writer, pack_ints
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TopicPartition, utf16_order
@@ -190,7 +188,7 @@ def _read_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:
     for _ in range(reader.count(field, _SMALLEST_TOPIC)):
         topic = reader.string(f"topic in {field}")
         numbers = reader.ints(reader.count(f"partitions in {field}", _SMALLEST_INT32), field)
-        partitions += partitions_of_columns(repeat(topic), numbers)
+        partitions += [TopicPartition(topic, number) for number in numbers]
     return tuple(partitions)
 
 

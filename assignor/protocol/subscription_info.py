@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError
 from assignor.java.order import JavaHashSet, compute_if_absent_order, hash_set_order, string_hash
-from assignor.known_ids import tasks_of_columns
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.primitives import Reader, Writer, from_utf8, to_utf8
 from assignor.protocol.versions import (
@@ -312,7 +311,7 @@ def _read_task_sums(reader: Reader) -> dict[TaskId, int]:
     if max(name_lengths) > 0:
         return _read_named_task_sums(reader, count)
     reader.skip(_TASK_SUM.size * count, "task offset sums")
-    return dict(zip(tasks_of_columns(subtopologies, partitions), offset_sums, strict=True))
+    return dict(zip(map(TaskId, subtopologies, partitions), offset_sums, strict=True))
 
 
 def _read_named_task_sums(reader: Reader, count: int) -> dict[TaskId, int]:

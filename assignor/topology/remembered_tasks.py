@@ -11,7 +11,6 @@ from functools import lru_cache
 from itertools import chain, repeat, zip_longest
 
 from assignor.java.order import hash_set_order, task_hash
-from assignor.known_ids import keep, partitions_of_columns, tasks_of_columns
 from assignor.types import TaskId, TopicPartition
 
 PartitionsOfTasks = Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -27,17 +26,11 @@ _KEPT = 16
 def source_partitions(sources: Sources) -> PartitionsOfTasks:
     """Every task with the partitions it reads. Source: `PartitionGrouper`."""
     counts = dict(chain.from_iterable(topics for _, topics in sources))
-    numbers = list(range(max(counts.values(), default=0)))  # a task and its partitions have the same object as number
-    tasks_of = {
-        subtopology: tasks_of_columns(repeat(subtopology), numbers[: max((count for _, count in topics), default=0)])
-        for subtopology, topics in sources
-    }
-    of_topic = {topic: partitions_of_columns(repeat(topic), numbers[:count]) for topic, count in counts.items()}
-    keep(tasks_of, of_topic)
-    tasks = list(chain.from_iterable(tasks_of.values()))
+    of_topic = {topic: [TopicPartition(topic, number) for number in range(count)] for topic, count in counts.items()}
     of_task = {
         subtopology: _rows([of_topic[topic][:count] for topic, count in topics]) for subtopology, topics in sources
     }
+    tasks = [TaskId(subtopology, number) for subtopology, rows in of_task.items() for number in range(len(rows))]
     return {task: of_task[task[0]][task[1]] for task in hash_set_order(tasks, task_hash)}
 
 
