@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from assignor.errors import InputError
@@ -84,7 +85,7 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 def decode_subscription(data: bytes | memoryview) -> Subscription:
     """Raises DecodeError. Owned partitions keep the order on the wire."""
     reader, version = _after_version(data, _SUBSCRIPTION)
-    topics = [reader.string("topic") for _ in range(reader.count("topics", _SMALLEST_STRING))]
+    topics = reader.strings("topic", reader.count("topics", _SMALLEST_STRING))
     user_data = reader.nullable_byte_array("user data")
     owned: tuple[TopicPartition, ...] = ()
     generation_id = _NO_GENERATION
@@ -95,7 +96,7 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
         generation_id = reader.int32("generation id")
     if version >= _FIRST_VERSION_WITH_RACK:
         rack = reader.nullable_string("rack")
-    return Subscription(tuple(topics), user_data, owned, generation_id if generation_id >= 0 else None, rack or None)
+    return Subscription(topics, user_data, owned, generation_id if generation_id >= 0 else None, rack or None)
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
@@ -188,7 +189,7 @@ def _read_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:
     for _ in range(reader.count(field, _SMALLEST_TOPIC)):
         topic = reader.string(f"topic in {field}")
         numbers = reader.ints(reader.count(f"partitions in {field}", _SMALLEST_INT32), field)
-        partitions += [TopicPartition(topic, number) for number in numbers]
+        partitions += map(TopicPartition, repeat(topic), numbers)
     return tuple(partitions)
 
 

@@ -229,6 +229,9 @@ class Reader:
             raise self.error(f"length of {field} is negative", start)
         return value
 
+    def strings(self, field: str, count: int) -> tuple[str, ...]:
+        return tuple([self.string(field) for _ in range(count)])
+
     def modified_utf8(self, field: str) -> str:
         """Unsigned 16-bit length, then modified UTF-8, as `DataOutputStream.writeUTF` writes it."""
         size = self._uint16_length(field)
