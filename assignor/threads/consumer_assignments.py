@@ -26,7 +26,7 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.threads.hosts import HostMaps
 from assignor.threads.partition_order import PartitionsInJavaOrder
-from assignor.threads.tasks_of_threads import tasks_of_threads
+from assignor.threads.tasks_to_threads import tasks_of_threads
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
 
 AT_ONCE_MS = 0
