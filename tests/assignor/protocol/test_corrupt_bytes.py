@@ -23,6 +23,8 @@ from assignor.protocol.consumer_protocol import (
 )
 from assignor.protocol.subscription_info import (
     SubscriptionInfo,
+    decode_member,
+    decode_members,
     decode_subscription_info,
     encode_subscription_info,
 )
@@ -66,6 +68,29 @@ def test_should_decode_or_raise_decode_error_when_valid_bytes_are_damaged(kind: 
     raw = data.draw(damaged(ENCODED_BY_KIND[kind]))
 
     assert 0 <= offset_of_error(kind, raw) <= len(raw)
+
+
+def error_of(decode: Callable[[bytes], object], data: bytes) -> DecodeError | None:
+    try:
+        decode(data)
+    except DecodeError as error:
+        return error
+    return None
+
+
+@given(data=st.data())
+def test_should_name_member_structure_and_byte_of_whatever_is_damaged_in_a_subscription(data: st.DataObject) -> None:
+    info = data.draw(ENCODED_BY_KIND["subscription-info"] | damaged(ENCODED_BY_KIND["subscription-info"]))
+    whole = st.just(encode_subscription(Subscription(("a", "b"), info, (TopicPartition("a", 1),), 7, "rack")))
+    raw = data.draw(whole | damaged(whole))
+
+    alone, in_group = error_of(decode_member, raw), error_of(lambda sent: dict(decode_members({"m": sent})), raw)
+
+    assert (alone is None) == (in_group is None)
+    if alone is not None:
+        assert alone.what in ("ConsumerProtocolSubscription", "SubscriptionInfo", "user data")
+        assert 0 <= alone.offset <= len(raw)
+        assert str(in_group) == f"subscription of member m: {alone}"
 
 
 @KINDS
