@@ -207,12 +207,12 @@ class JsonBody(Generic[Model]):
 
 @contextmanager
 def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
-    """Around a computation: it counts for its caller, and is refused while the service is overloaded.
+    """Around a computation: it counts for its caller and for the service, and is refused under overload.
 
     Raises TooManyRequests.
     """
     coordinator.overload.admit("computation")
-    with coordinator.computation(principal_of(request).group_prefix):
+    with coordinator.quotas.computation(principal_of(request).group_prefix), coordinator.computations.one():
         yield
 
 

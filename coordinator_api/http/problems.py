@@ -138,13 +138,9 @@ def refusing_input() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise refused_input(error) from None
-
-
-def refused_input(error: InputError) -> Problem:
-    code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
-    where = {"where": error.where} if error.where else {}
-    return Problem(code, str(error), status=422, extensions=where)
+        code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
+        where = {"where": error.where} if error.where else {}
+        raise Problem(code, str(error), status=422, extensions=where) from None
 
 
 def install(app: FastAPI) -> None:

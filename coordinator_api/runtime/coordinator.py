@@ -6,8 +6,8 @@ import asyncio
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
 from weakref import WeakValueDictionary
 
@@ -30,7 +30,6 @@ from coordinator_api.runtime.durable_group import UNREADABLE, GroupEnvironment, 
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.rebalance_runner import RebalanceResources
 from coordinator_api.runtime.repairs import GroupRepair, nothing_lost, planned_repair
-from coordinator_api.runtime.reported_rebalances import ReportedRebalance
 from coordinator_api.runtime.store_access import Recordings, StoreReadiness
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, StoreBusy, StoreError
@@ -138,27 +137,18 @@ class Coordinator:
             raise _no_such_group(group_id)
         return runtime
 
-    async def declare(self, group_id: str, declaration: events.DeclareGroup, tenant: str = "") -> Response:
-        """Create the group or give it another definition: `Declared` or `Rejected`. `tenant`: whose quotas hold.
-
-        Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner when another coordinator has created it.
-        """
-        return await self._handle_creating(group_id, declaration, None, tenant)
-
-    async def report(self, group_id: str, reported: ReportedRebalance, tenant: str = "") -> Response:
-        """Take in a rebalance that was led elsewhere: `RebalanceReported` or `Rejected`. Creates its group if need be.
-        `tenant`: whose quotas hold.
-
-        Raises TooManyGroups, UnreadableGroup, StoreError.
-        """
-        return await self._handle_creating(group_id, reported.event, reported.recording, tenant)
-
     def _lock(self, group_id: str) -> asyncio.Lock:
         """For whoever creates, changes or deletes the group. It exists only while somebody holds it or waits for it."""
         return self._locks.setdefault(group_id, asyncio.Lock())
 
-    async def _handle_creating(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
-        """Hand the event to the group, and create the group if need be."""
+    async def handle_or_create(
+        self, group_id: str, event: Event, recording: Recording | None = None, tenant: str = ""
+    ) -> Response:
+        """Hand the event to the group, and create the group if need be: a definition, or a rebalance that was led
+        elsewhere. `recording`: stored with a reported rebalance. `tenant`: whose quotas hold.
+
+        Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner when another coordinator has created it.
+        """
         self._check_readable(group_id)
         async with self._lock(group_id):
             with self.lease.creating(group_id):
@@ -338,12 +328,6 @@ class Coordinator:
         """A write of the group was refused: it has another owner."""
         self.lose(group_id)
         self.lease.lost(group_id)
-
-    @contextmanager
-    def computation(self, tenant: str) -> Iterator[None]:
-        """Counts one for the service, and for the tenant. Raises TooManyRequests."""
-        with self.quotas.computation(tenant), self.computations.one():
-            yield
 
     def connection_lost(self, connection_id: int) -> None:
         """A connection broke, and it was not the service that closed it. Its groups are notified."""

@@ -82,7 +82,7 @@ async def declare_group(
         request, coordinator, "body", declared_definition, group_id, coordinator.document_bounds
     )
     declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=caller(request))
-    decided = await coordinator.declare(group_id, declaration, principal_of(request).group_prefix)
+    decided = await coordinator.handle_or_create(group_id, declaration, tenant=principal_of(request).group_prefix)
     if isinstance(decided, Rejected) and decided.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
         raise _refusal(group_id, decided, coordinator.group(group_id).image)
     declared = accepted(decided, Declared)

@@ -77,7 +77,9 @@ async def report_rebalance(
     """
 
     read = await run_on_document(request, coordinator, "body", read_report, group_id, coordinator.document_bounds)
-    reported = accepted(await coordinator.report(group_id, read, principal_of(request).group_prefix), RebalanceReported)
+    tenant = principal_of(request).group_prefix
+    answered = await coordinator.handle_or_create(group_id, read.event, read.recording, tenant)
+    reported = accepted(answered, RebalanceReported)
     response.status_code = 201 if reported.created else 200
     return GenerationAnswer(generation_id=reported.generation_id)
 

@@ -53,10 +53,10 @@ async def test_should_take_a_second_put_after_one_that_was_written_though_it_fai
         with monkeypatch.context() as failing:
             failing.setattr(Repository, "append", lost_answer)
             with pytest.raises(StoreError):
-                await coordinator.declare("g", DeclareGroup(DEFINITION))
+                await coordinator.handle_or_create("g", DeclareGroup(DEFINITION))
         with pytest.raises(GroupNotFound, match="there is no group g"):
             coordinator.group("g")
-        declared = await coordinator.declare("g", DeclareGroup(DEFINITION))
+        declared = await coordinator.handle_or_create("g", DeclareGroup(DEFINITION))
         assert isinstance(declared, Declared)
         assert [(runtime.group_id, declared.revision) for runtime in coordinator.declared()] == [("g", 1)]
 
@@ -73,7 +73,7 @@ async def test_should_take_a_second_put_after_one_that_was_written_though_it_fai
 async def test_should_lead_the_others_when_one_log_cannot_be_read(tmp_path: Path, record: str | None, why: str) -> None:
     async with opened(tmp_path) as coordinator:
         for group_id in ("g", "other"):
-            await coordinator.declare(group_id, DeclareGroup(DEFINITION))
+            await coordinator.handle_or_create(group_id, DeclareGroup(DEFINITION))
     with sqlite3.connect(tmp_path / "store.sqlite3") as connection:
         connection.execute("UPDATE groups SET sequence = 2 WHERE group_id = 'g'")
         if record is not None:
@@ -83,13 +83,13 @@ async def test_should_lead_the_others_when_one_log_cannot_be_read(tmp_path: Path
     async with opened(tmp_path) as coordinator:
         assert [runtime.group_id for runtime in coordinator.declared()] == ["other"]
         refused = [
-            coordinator.declare("g", DeclareGroup(DEFINITION)),
+            coordinator.handle_or_create("g", DeclareGroup(DEFINITION)),
             coordinator.delete("g"),
         ]
         for call in refused:
             with pytest.raises(UnreadableGroup, match=rf"group g cannot be read, .* is not led: {re.escape(why)}"):
                 await call
-        assert isinstance(await coordinator.declare("other", DeclareGroup(DEFINITION)), Declared)
+        assert isinstance(await coordinator.handle_or_create("other", DeclareGroup(DEFINITION)), Declared)
 
 
 async def test_should_call_a_group_unreadable_until_its_repair_is_done(
@@ -97,8 +97,8 @@ async def test_should_call_a_group_unreadable_until_its_repair_is_done(
 ) -> None:
     """A member that heard in between that there is no such group would end for good."""
     async with opened(tmp_path) as coordinator:
-        await coordinator.declare("g", DeclareGroup(DEFINITION))
-        await coordinator.declare("g", DeclareGroup(read_definition(definition(), "g", 2_000)))
+        await coordinator.handle_or_create("g", DeclareGroup(DEFINITION))
+        await coordinator.handle_or_create("g", DeclareGroup(read_definition(definition(), "g", 2_000)))
     with sqlite3.connect(tmp_path / "store.sqlite3") as connection:
         connection.execute("UPDATE groups SET sequence = sequence + 1 WHERE group_id = 'g'")
     load_group = Repository.load_group
@@ -132,10 +132,12 @@ async def test_should_declare_a_group_while_the_declaration_of_another_takes_its
 
     monkeypatch.setattr(Repository, "load_group", load_slowly)
     async with opened(tmp_path) as coordinator:
-        slow = asyncio.ensure_future(coordinator.declare("slow", DeclareGroup(DEFINITION)))
+        slow = asyncio.ensure_future(coordinator.handle_or_create("slow", DeclareGroup(DEFINITION)))
         await begun.wait()
 
-        assert isinstance(await asyncio.wait_for(coordinator.declare("g", DeclareGroup(DEFINITION)), 30), Declared)
+        assert isinstance(
+            await asyncio.wait_for(coordinator.handle_or_create("g", DeclareGroup(DEFINITION)), 30), Declared
+        )
         assert not slow.done()
         go_on.set()
         assert isinstance(await slow, Declared)
@@ -144,10 +146,10 @@ async def test_should_declare_a_group_while_the_declaration_of_another_takes_its
 async def test_should_never_have_more_groups_than_allowed_however_they_are_declared(tmp_path: Path) -> None:
     async with opened(tmp_path, group_max_count=3) as coordinator:
         declared = await asyncio.gather(
-            *(coordinator.declare(f"g{number}", DeclareGroup(DEFINITION)) for number in range(10)),
+            *(coordinator.handle_or_create(f"g{number}", DeclareGroup(DEFINITION)) for number in range(10)),
             return_exceptions=True,
         )
-        again = await coordinator.declare(coordinator.declared()[0].group_id, DeclareGroup(DEFINITION))
+        again = await coordinator.handle_or_create(coordinator.declared()[0].group_id, DeclareGroup(DEFINITION))
 
         assert sum(isinstance(answer, Declared) for answer in declared) == 3
         assert {type(answer) for answer in declared} <= {Declared, TooManyGroups}
