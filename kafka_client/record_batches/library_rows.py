@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from itertools import chain
 from operator import le
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -31,24 +31,34 @@ def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int,
     attributes = 0 if append_time_ms is None else _APPEND_TIME
     times = (base_timestamp_ms, append_time_ms or 0)
     header = _HEADER.pack(base_offset, 0, -1, _MAGIC, 0, attributes, 0, *times, -1, -1, -1, count)
+    offsets: list[int] = []
+    timestamps_ms: list[int] = []
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    headers: dict[int, Headers] = {}
     try:
-        records: list[Any] = list(DefaultRecordBatch(header + body))
+        # Each record is freed before the next one is made. A list of all records of a batch would start the cycle
+        # collector for nearly every batch, and these collections would take as long as reading the records.
+        for record in DefaultRecordBatch(header + body):
+            if record.headers:
+                headers[len(keys)] = tuple(record.headers)
+            offsets.append(record.offset)
+            timestamps_ms.append(record.timestamp)
+            keys.append(record.key)
+            values.append(record.value)
     except UnicodeDecodeError:
         return batch_rows.read_rows(body, count, base_offset, base_timestamp_ms, append_time_ms)
     except CorruptRecordException as error:
         raise ValueError(str(error)) from error
-    offsets: Sequence[int] = [record.offset for record in records]
     if any(map(le, offsets, chain((base_offset - 1,), offsets))):
         raise ValueError("its offsets do not rise")
-    if offsets and offsets[-1] - offsets[0] == len(offsets) - 1:
-        offsets = range(offsets[0], offsets[-1] + 1)
-    headers = [record.headers for record in records]
+    dense = range(offsets[0], offsets[-1] + 1) if offsets else range(0)
     return (
-        offsets,
-        [record.timestamp for record in records],
-        [record.key for record in records],
-        [record.value for record in records],
-        [tuple(each) for each in headers] if any(headers) else None,
+        dense if len(dense) == len(offsets) else offsets,
+        timestamps_ms,
+        keys,
+        values,
+        [headers.get(place, ()) for place in range(len(keys))] if headers else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -60,6 +61,26 @@ def test_should_read_what_aiokafka_has_written(name: str, found: list[Row]) -> N
     assert read(FORMS[name], body, len(found), found[0][1]) == columns_of(found)
     append_time = (columns_of(found)[0], [5] * len(found), *columns_of(found)[2:])
     assert read(FORMS[name], body, len(found), found[0][1], 5) == append_time
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_should_start_no_collection_of_cycles_while_it_reads(name: str) -> None:
+    many: list[Row] = [(place, place, b"key", b"value", ()) for place in range(5_000)]
+    body = batch_of(many)[HEADER_BYTES:]
+    collections: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        collections.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        columns = read(FORMS[name], body, len(many), 0)
+    finally:
+        gc.callbacks.remove(note)
+
+    assert columns == columns_of(many)
+    assert collections == []
 
 
 @pytest.mark.parametrize("name", FORMS)
