@@ -83,23 +83,20 @@ def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
     if len(batches) == 1:
         return batches[0]
     first, last = batches[0], batches[-1]
-    count = sum(map(len, batches))
     offsets: Sequence[int] = range(first.offsets[0], last.offsets[-1] + 1)
-    if len(offsets) != count:
+    if len(offsets) != sum(map(len, batches)):
         offsets = list(chain.from_iterable(batch.offsets for batch in batches))
-    headers: list[Headers] | None = None
-    if any(batch.headers is not None for batch in batches):
-        headers = []
-        for batch in batches:
+    timestamps_ms: list[int] = []
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    headers: list[Headers] | None = None if all(batch.headers is None for batch in batches) else []
+    for batch in batches:
+        timestamps_ms += batch.timestamps_ms
+        keys += batch.keys
+        values += batch.values
+        if headers is not None:
             headers += [()] * len(batch) if batch.headers is None else batch.headers
-    return RecordBatch(
-        first.partition,
-        offsets,
-        list(chain.from_iterable(batch.timestamps_ms for batch in batches)),
-        list(chain.from_iterable(batch.keys for batch in batches)),
-        list(chain.from_iterable(batch.values for batch in batches)),
-        headers,
-    )
+    return RecordBatch(first.partition, offsets, timestamps_ms, keys, values, headers)
 
 
 BATCH_BYTES = 256 * 1024
