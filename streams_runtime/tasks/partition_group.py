@@ -243,6 +243,11 @@ class RecordQueue:
             return self.offsets[self.place]
         return self._batches[0].offsets[0] if self._batches else None
 
+    def list_offsets(self) -> list[int]:
+        """Have `offsets` be a list. For a caller that reads them one by one: a range makes each of them anew."""
+        offsets = self.offsets = list(self.offsets)
+        return offsets
+
     @property
     def polled_place(self) -> int:
         """The index, in its batch, of the record that was handed out last; valid until the next one is handed out."""

@@ -408,7 +408,10 @@ class ProcessorRuntime:
         elif queue is None:
             partition, offset, size = None, -1, 0
         else:
-            partition, offset, size = queue.partition, queue.offsets[queue.place - 1], queue.topic_bytes
+            offsets = queue.offsets
+            if type(offsets) is range:  # nearly every record comes here, where a change of a store is cached
+                offsets = queue.list_offsets()
+            partition, offset, size = queue.partition, offsets[queue.place - 1], queue.topic_bytes
             if self.keeps_raw:
                 raw = queue.polled_raw()
         if headers or raw is not None:
