@@ -45,8 +45,8 @@ BODIES_AT_ONE_TIME = 8
 
 
 SMALL_BYTES = 65_536
-"""A body up to this size counts only while it arrives: processes have a heartbeat held all the time, and the memory for
-large bodies must be no bound for their number.
+"""A body up to this size counts only while it arrives in pieces: processes have a heartbeat held all the time, and the
+memory for large bodies must be no bound for their number.
 """
 
 
@@ -118,11 +118,14 @@ class RequestBodies:
                 if message["type"] == "http.disconnect":
                     raise CallerGone("the caller hung up before the whole body had arrived")
                 piece: bytes = message.get("body", b"")
+                more = message.get("more_body", False)
                 if len(body) + len(piece) > self._max_bytes[limit]:
                     raise self._too_large(limit)
+                # large bodies of others must not refuse heartbeats, which have arrived whole
+                if not more and not body and len(piece) <= SMALL_BYTES:
+                    return bytes(piece)
                 self._hold(len(piece))
                 body += piece
-                more = message.get("more_body", False)
         except BaseException:
             self._held_bytes -= len(body)
             raise
