@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import Query, Request
@@ -17,7 +17,8 @@ from assignor.errors import AssignorFault
 from assignor.story.triggers import TriggerKind
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, compute, named_router
+from coordinator_api.http.connections import run_in_worker
+from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, compute, computing, named_router
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
@@ -39,6 +40,7 @@ _TOP, _STEP = 30, 20
 _NOBODY = ""
 
 Generation = Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX), DIGITS]
+Made = TypeVar("Made")
 Pair = tuple[int | None, int | None]
 """The generations of the two rebalances that are compared."""
 
@@ -103,17 +105,23 @@ async def _history(
     """What happened in the rebalances of the page, or why that is not known."""
     if not generations:
         return None, None
-    stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
-    kept = [(generation, packed) for generation, packed in stored if packed is not None]
-    before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
-    classes = coordinator.allowed_assignors.class_paths
-    telling = compute(request, coordinator, tell_history, group_id, tuple(reversed(kept)), before, classes)
+    telling = _told(request, coordinator, group_id, generations, limit)
     return await _made(telling, "see what moved", "What moved is not known")
 
 
-async def _made(
-    computation: Awaitable[dict[str, Any]], what_for: str, not_made: str
-) -> tuple[dict[str, Any] | None, str | None]:
+async def _told(
+    request: Request, coordinator: Coordinator, group_id: str, generations: list[int], limit: int
+) -> dict[str, Any]:
+    """Raises StoreError, and what `computing` and `run_in_worker` raise."""
+    with computing(request, coordinator):  # around the reading, too: a busy service reads nothing
+        stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
+        kept = [(generation, packed) for generation, packed in stored if packed is not None]
+        before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
+        classes = coordinator.allowed_assignors.class_paths
+        return await run_in_worker(request, coordinator, tell_history, group_id, tuple(reversed(kept)), before, classes)
+
+
+async def _made(computation: Awaitable[Made], what_for: str, not_made: str) -> tuple[Made | None, str | None]:
     """What is computed, or in a sentence why not."""
     try:
         return await computation, None
@@ -132,14 +140,22 @@ async def _compared(
         return None, None
     if before is None or after is None or before == after:
         return None, "Choose two different rebalances: one in the column Before and one in the column After."
+    comparing = _both(request, coordinator, group_id, before, after)
+    found, wrong = await _made(comparing, "compare them", "They cannot be compared")
+    return (None, wrong) if found is None else found
+
+
+async def _both(
+    request: Request, coordinator: Coordinator, group_id: str, before: int, after: int
+) -> tuple[dict[str, Any] | None, str | None]:
+    """As `_compared`. Raises StoreError, and what `computing` and `run_in_worker` raise."""
     first, second = [await coordinator.recordings.stored(group_id, each) for each in (before, after)]
     if first is None or second is None:
         missing = before if first is None else after
         return None, f"No rebalance of generation {missing} is recorded: the oldest are dropped."
     classes = coordinator.allowed_assignors.class_paths
-    comparing = compute(request, coordinator, compare_two, (before, first), (after, second), classes)
-    made, wrong = await _made(comparing, "compare them", "They cannot be compared")
-    return None if made is None else {**comparison(made), "pair": pair}, wrong
+    made = await compute(request, coordinator, compare_two, (before, first), (after, second), classes)
+    return {**comparison(made), "pair": (before, after)}, None
 
 
 def _addresses(

@@ -12,6 +12,7 @@ import pytest
 
 from assignor.access.principals import Right
 from assignor.snapshot import Member
+from coordinator_api.store.errors import StoreError
 from coordinator_api.views.words import count, hold_text
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
@@ -136,6 +137,23 @@ async def test_should_say_why_two_cannot_be_compared(service: Tenants, query: st
 
     assert len(page.select("p[role=alert]")) == 1
     assert page.select("#moves") == []
+
+
+async def test_should_show_the_line_of_time_when_a_recording_cannot_be_read(
+    service: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def damaged(group_id: str, generation_id: int) -> bytes | None:
+        raise StoreError("the recording is damaged")
+
+    await with_history(service)
+    monkeypatch.setattr(service.coordinator.recordings, "stored", damaged)
+
+    answer = await (await browser_of(service, "rita")).get("/ui/groups/jvm/time?before=3&after=4")
+
+    assert answer.status_code == 200
+    assert len(soup(answer).select("tbody tr")) == 2
+    assert "What moved is not known: the recording is damaged" in answer.text
+    assert "They cannot be compared: the recording is damaged" in answer.text
 
 
 async def test_should_refuse_what_is_no_generation(service: Tenants) -> None:
