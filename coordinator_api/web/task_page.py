@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX, TaskId
-from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, compute, named_router
+from coordinator_api.http.connections import run_in_worker
+from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, computing, named_router
 from coordinator_api.http.page_computations import task_story
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.coordinator import Coordinator
@@ -34,12 +35,12 @@ async def task(
     """Its last recorded rebalances. `before`: those below this generation."""
     chosen = _parsed(task)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    stored, has_more = await _stored(coordinator, group_id, before)
-    if not stored:
-        return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
-    classes = coordinator.allowed_assignors.class_paths
-    with refusing_input():
-        history = await compute(request, coordinator, task_story, tuple(stored), has_more, chosen, classes)
+    with refusing_input(), computing(request, coordinator):  # around the reading, too: a busy service reads nothing
+        stored, has_more = await _stored(coordinator, group_id, before)
+        if not stored:
+            return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
+        classes = coordinator.allowed_assignors.class_paths
+        history = await run_in_worker(request, coordinator, task_story, tuple(stored), has_more, chosen, classes)
     if history is None:
         raise Problem("RESOURCE_NOT_FOUND", f"no recorded rebalance of the last {len(stored)} has a task {chosen}")
     older = stored[1][0] if has_more else None

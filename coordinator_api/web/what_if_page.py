@@ -17,7 +17,8 @@ from assignor.snapshot import Member
 from assignor.what_if import changes_document
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, named_router
+from coordinator_api.http.connections import run_in_worker
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router
 from coordinator_api.http.group_document import LONGEST_LOOK_MS
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.coordinator import Coordinator
@@ -60,9 +61,10 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
 async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
     """Raises InputError, DecodeError, TooManyRequests as `POST /v1/simulate` does."""
     assert form.changes is not None, "it is asked"
-    source = await _source(coordinator, group_id, form.generation)
-    asked, bounds = changes_document(form.changes), coordinator.document_bounds
-    made: Mapping[str, Any] = await compute(request, coordinator, what_if, source, asked, bounds, MODEL)
+    with computing(request, coordinator):  # around the reading, too: a busy service neither reads nor asks the cluster
+        source = await _source(coordinator, group_id, form.generation)
+        asked, bounds = changes_document(form.changes), coordinator.document_bounds
+        made: Mapping[str, Any] = await run_in_worker(request, coordinator, what_if, source, asked, bounds, MODEL)
     return {**changes_shown(made), **_plot(made["forecast"]["rounds"])}
 
 

@@ -11,13 +11,14 @@ from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import explain
+from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import (
     DIGITS,
     GroupId,
     TheCoordinator,
     accepted,
     answer,
-    compute,
+    computing,
     described_body,
     link,
     named_router,
@@ -100,11 +101,11 @@ async def explain_rebalance(
     task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
     """Why every task, or one (`task=0_3`), is where it is."""
-    with refusing_input():
+    with refusing_input(), computing(request, coordinator):  # around the reading, too: a busy service reads nothing
         chosen = None if task is None else TaskId.parse(task)
         stored = await _recorded(coordinator, group_id, generation)
         classes = coordinator.allowed_assignors.class_paths
-        explained = await compute(request, coordinator, explain, stored, chosen, classes)
+        explained = await run_in_worker(request, coordinator, explain, stored, chosen, classes)
     if explained is None:
         raise Problem("RESOURCE_NOT_FOUND", f"the rebalance of generation {generation} placed no task {chosen}")
     return Response(explained, media_type="application/json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -154,6 +155,35 @@ async def test_should_show_the_line_of_time_when_a_recording_cannot_be_read(
     assert len(soup(answer).select("tbody tr")) == 2
     assert "What moved is not known: the recording is damaged" in answer.text
     assert "They cannot be compared: the recording is damaged" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/ui/groups/jvm/time", 200),
+        ("/ui/groups/jvm/tasks/0_1", 429),
+        ("/ui/groups/jvm/what-if?generation=3&add=1", 429),
+        ("/v1/groups/jvm/rebalances/3/explain", 429),
+    ],
+)
+async def test_should_read_no_recording_while_all_computations_are_under_way(
+    service: Tenants, monkeypatch: pytest.MonkeyPatch, address: str, status: int
+) -> None:
+    read: list[int] = []
+
+    async def noted(group_id: str, generation_id: int) -> bytes | None:
+        read.append(generation_id)
+        return None
+
+    olga = await with_history(service)
+    monkeypatch.setattr(service.coordinator.recordings, "stored", noted)
+
+    with ExitStack() as under_way:
+        for _ in range(service.coordinator.settings.computation_max_count):
+            under_way.enter_context(service.coordinator.computations.one())
+        answer = await olga.get(address)
+
+    assert (answer.status_code, read) == (status, [])
 
 
 async def test_should_refuse_what_is_no_generation(service: Tenants) -> None:
