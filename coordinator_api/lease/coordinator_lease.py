@@ -223,10 +223,12 @@ class CoordinatorLease:
         self._to_do.clear()
         if not self._may_answer():
             return  # the database does not answer, or others own the groups already
-        with move_on_after(within_s):
-            with suppress(StoreError):  # others see the stop before the groups that they get look like too much
-                await self._poll()
-            await self._owned_groups.hand_all_over(self._holder.leaving())
+        # not by anyio, which also cancels what follows a cancellation: asyncpg then stops no statement in the database
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                with suppress(StoreError):  # others see the stop before the groups that they get look like too much
+                    await self._poll()
+                await self._owned_groups.hand_all_over(self._holder.leaving())
 
     async def leave(self) -> None:
         """Answer nothing any more, and delete the own row. Others take the rest of the groups at once."""

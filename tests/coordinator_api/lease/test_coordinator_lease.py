@@ -303,6 +303,26 @@ async def test_should_begin_no_hand_over_once_the_time_to_give_away_is_over() ->
         await second.lease.leave()
 
 
+async def test_should_let_the_store_end_its_statement_when_the_time_to_give_away_is_over() -> None:
+    table = with_free_groups("g")
+    async with started(table) as rim:
+        poll, ended = rim.store.poll, asyncio.Event()
+
+        async def blocked_poll(coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.01)  # asyncpg asks the server over another connection to end the statement
+                ended.set()
+            return None
+
+        rim.store.poll = blocked_poll  # type: ignore[method-assign]
+        await rim.lease.give_away(0.05)
+        rim.store.poll = poll  # type: ignore[method-assign]
+
+        assert ended.is_set()
+
+
 async def test_should_be_given_nothing_before_it_serves_and_once_it_stops() -> None:
     table = with_free_groups("g", "h", "i", "j")
 
