@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from coordinator_api.runtime.held_requests import Watching
 
@@ -50,3 +51,15 @@ async def test_should_keep_nothing_of_who_looked() -> None:
         pass
 
     assert watching._watchers == {}
+
+
+async def test_should_end_when_it_is_cancelled_in_the_moment_in_which_its_time_is_over() -> None:
+    loop = asyncio.get_running_loop()
+    with Watching().watch() as watcher:
+        pausing = asyncio.create_task(watcher.pause(0.01))
+        await asyncio.sleep(0)
+        loop.call_later(0.011, pausing.cancel)
+        time.sleep(0.02)  # the loop is late, and then does both in one turn
+        await asyncio.wait((pausing,))
+
+    assert pausing.cancelled()
