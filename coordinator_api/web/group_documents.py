@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -41,7 +41,7 @@ _LAGS_OLDER_MS = 5_000
 class GroupDocument:
     """`values`: the document; nobody changes it. `digest`: of all that pages show of it. `took_s`: how long it took.
     `tasks`: how many the group has, whether or not anybody runs them; None when that is not known. `lags`: of one or
-    two documents, for the grid of the next one.
+    two documents, for the grid of the next one. `packing`: held while the grid is packed.
     """
 
     values: Mapping[str, Any]
@@ -52,10 +52,15 @@ class GroupDocument:
     tasks: int | None
     grid: GroupGrid
     lags: tuple[SeenLags, ...]
+    packing: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
+
+    async def packed(self) -> PackedFile:
+        """The grid for the page's script. Takes time in proportion to its copies, once for all pages."""
+        async with self.packing:  # callers that wait hold no thread meanwhile
+            return await asyncio.to_thread(lambda: self._packed)
 
     @cached_property
-    def packed(self) -> PackedFile:
-        """The grid for the page's script. Takes time in proportion to its copies, once for all pages."""
+    def _packed(self) -> PackedFile:
         return pack_grid(self.grid)
 
     @property

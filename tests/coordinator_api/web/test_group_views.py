@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -11,6 +14,9 @@ import pytest
 from assignor.access.principals import Right
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
+from coordinator_api.web import group_documents
+from coordinator_api.web.grid import GroupGrid, pack_grid
+from coordinator_api.web.static_files import PackedFile
 from coordinator_api.web.topology_page import topology_view
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
@@ -118,6 +124,32 @@ async def test_should_send_the_grid_once_and_say_then_that_it_is_the_same(servic
     assert (again.status_code, again.content) == (304, b"")
     assert part.json()["rows"][0]["threads"] == [["thread 1", member, 1, whole[3:]]]
     assert part.headers["etag"] != first.headers["etag"]
+
+
+async def test_should_hold_one_thread_while_many_pages_wait_for_a_grid(
+    service: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packs, go_on = threading.Event(), threading.Event()
+
+    def slow_pack(grid: GroupGrid) -> PackedFile:
+        packs.set()
+        assert go_on.wait(30)
+        return pack_grid(grid)
+
+    rita = await browser_of(service, "rita")
+    await running(service, "b-1")
+    monkeypatch.setattr(group_documents, "pack_grid", slow_pack)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    pages = [asyncio.create_task(rita.get("/ui/groups/b-1/grid.json")) for _ in range(4)]
+
+    try:
+        async with asyncio.timeout(10):
+            assert await asyncio.to_thread(packs.wait, 9)
+            await asyncio.sleep(0.1)  # the other pages come as far as they can
+            assert await asyncio.to_thread(int) == 0
+    finally:
+        go_on.set()
+    assert {answer.status_code for answer in await asyncio.gather(*pages)} == {200}
 
 
 @pytest.mark.parametrize("view", ["", "/grid.json", "/tasks/0_0", "/time/events", "/topology"])
