@@ -19,7 +19,7 @@ from assignor.errors import InputError
 from assignor.story.words import duration
 from coordinator_api.cli.calls import Cell, GroupCommand, OperatorCommand, document_table, duration_ms
 from coordinator_api.views.forecasts import changed_tasks, verdict
-from coordinator_api.views.levers import DONE, missing_of_drain, moves_of_held
+from coordinator_api.views.levers import DONE, EFFECTS, missing_of_drain, moves_of_held
 
 GenerationOption = Annotated[
     int | None,
@@ -148,9 +148,9 @@ def set_rejoin_grace(
         command.send("DELETE", "/rejoin-grace")
         command.show({"rejoin_grace_ms": None}, DONE["grace-off"])
         return
-    grace_ms = duration_ms(grace, "DURATION")
-    command.send("PUT", "/rejoin-grace", {"grace_ms": grace_ms})
-    command.show({"rejoin_grace_ms": grace_ms}, f"tasks of members that leave wait {duration(grace_ms)} for them")
+    setting = {"grace_ms": duration_ms(grace, "DURATION")}
+    command.send("PUT", "/rejoin-grace", setting)
+    command.show({"rejoin_grace_ms": setting["grace_ms"]}, EFFECTS["rejoin_grace"](setting))
 
 
 @levers.command("hold", epilog=example("groups hold orders --time-limit 30m", "groups hold orders --off"))
@@ -174,8 +174,7 @@ def hold(
         return
     setting = {"time_limit_ms": duration_ms(time_limit, "--time-limit")}
     command.send("PUT", "/hold", setting)
-    limit = duration(setting["time_limit_ms"])
-    command.show({"hold": setting}, f"rebalances that move tasks wait {limit} for approval")
+    command.show({"hold": setting}, EFFECTS["hold"](setting))
 
 
 @levers.command("held", epilog=example("groups held orders"))

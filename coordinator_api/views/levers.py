@@ -39,19 +39,20 @@ class ActiveLever(NamedTuple):
     reason: str | None
 
 
-_EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "hold": lambda lever: f"rebalances that move tasks wait {duration(lever['time_limit_ms'])} for approval",
     "rejoin_grace": lambda lever: f"tasks of members that leave wait {duration(lever['grace_ms'])} for them",
     "promotion": lambda lever: "a rebalance comes as soon as warm-ups have caught up",
     "pause": lambda lever: "members process no records",
 }
+"""What a lever does while it is on, by its name in the group's document, of the lever there."""
 
 
 def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[ActiveLever]:
     """`levers`: of a group's document. `names`: of instances, by process id."""
     found = [
         ActiveLever(name, effect(lever), lever["by"], lever["at_ms"], lever["reason"])
-        for name, effect in _EFFECTS.items()
+        for name, effect in EFFECTS.items()
         if (lever := levers[name]) is not None
     ]
     for each in levers["drained"]:
