@@ -14,8 +14,7 @@ Nearly everything dies by its reference count. What does not, an error with its 
 gone after a few seconds, so that its memory comes back even when nothing else happens.
 
 Memory: glibc keeps what is freed. The pieces of a thousand answers stay in the process's memory after the callers have
-gone, and so do blocks that were large once. Both go back to the operating system here. What is not glibc has its own
-ways, and is left alone.
+gone. `malloc_trim` returns them to the operating system. Other C libraries return memory by themselves.
 """
 
 from __future__ import annotations
@@ -45,9 +44,6 @@ _YOUNGEST, _MIDDLE, _ALL = 0, 1, 2
 
 TRIM_EVERY_S = 5.0
 
-_M_MMAP_THRESHOLD = -3
-_LARGE_BYTES = 262_144
-
 
 def set_aside_what_is_there() -> None:
     """Call this once everything is loaded, before the first request."""
@@ -75,22 +71,11 @@ class Garbage:
         gc.collect(_YOUNGEST)
 
 
-def give_large_blocks_back() -> None:
-    """Let every block above a size be one of the operating system, which gets it back when it is freed.
-
-    glibc raises that size up to 32 MB by itself, with the blocks that it sees freed. From then on the bodies that were
-    large once stay in the process's memory.
-    """
-    mallopt = _function("mallopt")
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-
-
 class FreedMemory:
-    """`give_back_if_due` often, on the event loop. `trim`: gives it back; `malloc_trim`, None where there is none."""
+    """`give_back_if_due` often, on the event loop. `trim`: gives it back; by default `malloc_trim`, if it exists."""
 
     def __init__(self, trim: Callable[[int], object] | None = None) -> None:
-        self._trim = _function("malloc_trim") if trim is None else trim
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if trim is None else trim
         self._next_s: float | None = None
         self._trimming: asyncio.Future[object] | None = None
 
@@ -105,13 +90,6 @@ class FreedMemory:
             self._next_s = now_s + TRIM_EVERY_S
             self._trimming = asyncio.get_running_loop().run_in_executor(None, self._trim, 0)
         return self._trimming
-
-
-def _function(name: str) -> Callable[..., int] | None:
-    with contextlib.suppress(OSError, AttributeError):
-        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
-        return found
-    return None
 
 
 class ServiceManager:

@@ -40,7 +40,6 @@ from coordinator_api.http.housekeeping import (
     FreedMemory,
     Garbage,
     ServiceManager,
-    give_large_blocks_back,
     set_aside_what_is_there,
 )
 from coordinator_api.http.middleware import RequestBodies
@@ -69,7 +68,6 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
     _configure_logging(settings)
-    give_large_blocks_back()
     raise_open_file_limit()
     # how long the event loop may wait for a thread that works on a description; the default is 5 ms
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
