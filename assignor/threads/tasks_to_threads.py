@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import heapify, heappop
 from itertools import chain, compress, islice, repeat
 from operator import not_
@@ -58,7 +59,8 @@ def tasks_of_threads(
         said: Said = []
         of_threads = assign_tasks_to_threads(tasks, previous, consumers, thread_load, said, walk)
         if said:
-            log.later(lambda: _told(said, role, placed, process_id))
+            # a lambda of a compiled module would hold the log as well: a cycle, which only the collector frees
+            log.later(partial(_told, said, role, placed, process_id))
         return of_threads
 
     active = placed.active_in_order()
