@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from assignor.recording import as_topology
 from assignor.topology.group_topology import GroupTopology, Subtopology
-from coordinator_api.group import events
+from coordinator_api.group import events, records
 from coordinator_api.group.holding import carry_out_when_held, decide_held, end_hold_when_over
 from coordinator_api.group.image import DefinitionOrigin, GroupImage
 from coordinator_api.group.joining import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
@@ -40,16 +40,6 @@ from coordinator_api.group.outcome import (
     Response,
 )
 from coordinator_api.group.rebalancing import promote, start_rebalance
-from coordinator_api.group.records import (
-    CoordinatorRecord,
-    DefinitionChanged,
-    DrainChanged,
-    GroupDeleted,
-    LeverChanged,
-    MemberRemoved,
-    MemberReplaced,
-    MemberSubscribed,
-)
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
 from coordinator_api.group.subscriptions import process_of
 
@@ -79,9 +69,9 @@ def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
         return Rejected(RejectionCode.POLICY_VIOLATION, event.no_room)
     if changed:
         origin = DefinitionOrigin(event.declared_by, step.now_ms)
-        step.emit(DefinitionChanged(image.revision + 1, event.input_json, origin))
+        step.emit(records.DefinitionChanged(image.revision + 1, event.input_json, origin))
     if image.draining:
-        step.emit(DrainChanged(False))
+        step.emit(records.DrainChanged(False))
     failed = image.last_rebalance is not None and image.last_rebalance.end.outcome is RebalanceOutcome.ERROR
     retried = failed and image.state is GroupState.STABLE
     if image.members and (changed or retried):
@@ -94,7 +84,7 @@ def drain(step: GroupTransition) -> Response:
     if step.image.state is GroupState.DEAD:
         return GROUP_DELETED
     if not step.image.draining:
-        step.emit(DrainChanged(True))
+        step.emit(records.DrainChanged(True))
         end_grace(step)  # members that left are not expected back
     return Accepted()
 
@@ -109,7 +99,7 @@ def delete(step: GroupTransition) -> Response:
             RejectionCode.NON_EMPTY_GROUP,
             f"the group has {len(image.members)} members and is {image.state}; drain it first",
         )
-    step.emit(GroupDeleted())
+    step.emit(records.GroupDeleted())
     return Accepted()
 
 
@@ -156,7 +146,7 @@ def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
         carry_out_when_held(step, decision)
     was_on = any(lever.name is event.name for lever in step.image.levers.all_set())
     if event.is_on is not was_on or (event.is_on and (is_hold or is_grace)):
-        step.emit(LeverChanged(Lever(event.name, decision, event.value_ms), event.is_on))
+        step.emit(records.LeverChanged(Lever(event.name, decision, event.value_ms), event.is_on))
     if is_hold:
         end_hold_when_over(step)
     elif is_grace and not event.is_on:
@@ -178,7 +168,7 @@ def _drain_instance(step: GroupTransition, event: events.SetInstanceDrain) -> Re
     decision = OperatorDecision(event.by, step.now_ms, event.reason)
     drain = Lever(LeverName.DRAIN, decision, process_id=process_id, member_id=event.member_id)
     if drain.target not in image.levers.drained:
-        step.emit(LeverChanged(drain, is_on=True))
+        step.emit(records.LeverChanged(drain, is_on=True))
         why = f": {event.reason}" if event.reason else ""
         what = "member" if event.member_id else "instance"
         start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, f"{what} {drain.target} is drained{why}")
@@ -211,12 +201,12 @@ def end_drains_of_gone(step: GroupTransition, before: GroupImage) -> None:
         start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, started)
 
 
-def _may_leave_instance(record: CoordinatorRecord, before: GroupImage) -> bool:
+def _may_leave_instance(record: records.CoordinatorRecord, before: GroupImage) -> bool:
     """Whether an instance may have no member after this record that it had before."""
     match record:
-        case MemberRemoved() | MemberReplaced():
+        case records.MemberRemoved() | records.MemberReplaced():
             return True
-        case MemberSubscribed(member_id, join):
+        case records.MemberSubscribed(member_id, join):
             known = before.members.get(member_id)
             return known is not None and process_of(known.last_join.subscription) != process_of(join.subscription)
     return False
@@ -224,7 +214,7 @@ def _may_leave_instance(record: CoordinatorRecord, before: GroupImage) -> bool:
 
 def _end_drain(step: GroupTransition, target: str) -> None:
     by_nobody = OperatorDecision(None, step.now_ms)
-    step.emit(LeverChanged(replace(step.image.levers.drained[target], decision=by_nobody), is_on=False))
+    step.emit(records.LeverChanged(replace(step.image.levers.drained[target], decision=by_nobody), is_on=False))
 
 
 def drains_of_gone(image: GroupImage) -> list[str]:

@@ -114,7 +114,8 @@ class AuditedCall:
         self.effect: dict[str, object] = {}
         self._scope = scope
         self._stranger = "no token"
-        if any(name == b"authorization" for name, _ in scope["headers"]) or _has_session(scope):
+        headers = Headers(scope=scope)
+        if "authorization" in headers or (is_page(scope["path"]) and token_of_cookie(headers) is not None):
             self._stranger = "unknown token"
 
     def made_by(self, principal: Principal) -> None:
@@ -208,10 +209,6 @@ def _checked_reason(given: str, where: str) -> str | None:
     return given or None
 
 
-def _has_session(scope: Scope) -> bool:
-    return is_page(scope["path"]) and token_of_cookie(Headers(scope=scope)) is not None
-
-
 class AuditLog:
     """Of one service, on its event loop. `on_lost`: called for each line that could not be written."""
 
@@ -297,8 +294,3 @@ class _AppendedFile:
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-
-def check_audit_log(file: Path | None) -> None:
-    """Raises SettingsError when the file cannot be written."""
-    AuditLog(file).close()

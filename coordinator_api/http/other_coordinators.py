@@ -103,8 +103,10 @@ class OtherCoordinators:
         except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:  # all that can go wrong
             if url not in self._told_of:
                 self._told_of.add(url)
+                is_other = isinstance(why, ValidationError)  # another service answers at this address
+                error = "it answers, but not as a coordinator does" if is_other else str(why)
                 structlog.get_logger("coordinator_api").warning(
-                    "coordinator_not_heard", url=url, error=_in_a_line(why) or f"no answer in {LONGEST_ANSWER_S:g} s"
+                    "coordinator_not_heard", url=url, error=error or f"no answer in {LONGEST_ANSWER_S:g} s"
                 )
             return None
         self._told_of.discard(url)
@@ -138,10 +140,6 @@ def all_groups(
     seen = [line for group_id, line in sorted(found.items()) if sees(group_id)]
     unreadable = [line for line in seen if isinstance(line, UnreadableGroupLine)]
     return [line for line in seen if isinstance(line, GroupLine)], unreadable
-
-
-def _in_a_line(error: Exception) -> str:
-    return "it answers, but not as a coordinator does" if isinstance(error, ValidationError) else str(error)
 
 
 def _unknown(other: OtherGroup) -> GroupLine:

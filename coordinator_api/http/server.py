@@ -33,7 +33,7 @@ from assignor.errors import Unavailable
 from assignor.operating_system import raise_open_file_limit
 from assignor.printable import lines, one_line
 from coordinator_api.http.app import Pages, create_app, open_with_tokens
-from coordinator_api.http.audit import check_audit_log
+from coordinator_api.http.audit import AuditLog
 from coordinator_api.http.auth import Access
 from coordinator_api.http.connections import OpenConnections, connection_class
 from coordinator_api.http.housekeeping import (
@@ -63,7 +63,7 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
     Raises InputError, StoreError, CannotListen.
     """
     access, tls = Access(settings), settings.tls
-    check_audit_log(settings.audit_log_file)
+    AuditLog(settings.audit_log_file).close()  # raises SettingsError before anything starts
     settings = without_secrets(settings, os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler

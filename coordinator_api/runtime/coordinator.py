@@ -165,11 +165,15 @@ class Coordinator:
             raise TooManyGroups("this service has as many groups as it may (group.max.count)")
         is_counted_now = self.quotas.take_group(group_id, tenant)
         try:
-            runtime = await self._new_runtime(group_id)
+            # the store may have the group: a PUT that failed may have been written after all
+            log = await self.repository.load_group(group_id)
+            if log.sequence and self.lease.is_shared:
+                raise not_here(group_id)  # or another coordinator has it; either way the next poll shows it
         except StoreError:
             if is_counted_now:
                 self.quotas.give_back(group_id)
             raise
+        runtime = self._runtime(log, log.epoch)
         try:
             response = await runtime.handle(event, recording, tenant)
         except StoreError as error:
@@ -187,14 +191,6 @@ class Coordinator:
             await runtime.close()
             self.quotas.give_back(group_id)
         return response
-
-    async def _new_runtime(self, group_id: str) -> GroupRuntime:
-        """For a group that is not here. Raises NotOwner, StoreError."""
-        # the store may have the group: a PUT that failed may have been written after all
-        log = await self.repository.load_group(group_id)
-        if log.sequence and self.lease.is_shared:
-            raise not_here(group_id)  # or another coordinator has it; either way the next poll shows it
-        return self._runtime(log, log.epoch)
 
     def declared(self) -> list[GroupRuntime]:
         """Every group, in order of their ids."""
