@@ -89,15 +89,13 @@ class GroupTelemetry:
                 say("member_removed", member=member_id, reason=str(reason))
 
     def _many_members(self, logger: structlog.stdlib.BoundLogger, records: Sequence[_RecordOfAMember]) -> None:
-        subscribed = sum(isinstance(record, MemberSubscribed) for record in records)
-        if subscribed:
-            logger.info("members_subscribed", members=subscribed)
+        for kind, event in ((MemberSubscribed, "members_subscribed"), (MemberReplaced, "members_replaced")):
+            members = sum(isinstance(record, kind) for record in records)
+            if members:
+                logger.info(event, members=members)
         removed = Counter(str(record.reason) for record in records if isinstance(record, MemberRemoved))
         for reason, members in sorted(removed.items()):
             logger.info("members_removed", members=members, reason=reason)
-        replaced = sum(isinstance(record, MemberReplaced) for record in records)
-        if replaced:
-            logger.info("members_replaced", members=replaced)
         if logging.getLogger(_LOGGER).isEnabledFor(logging.DEBUG):
             for record in records:
                 self._member(logger.debug, record)
