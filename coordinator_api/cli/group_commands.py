@@ -9,9 +9,10 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from tempfile import NamedTemporaryFile
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -179,17 +180,19 @@ def _log_text(log: Any) -> str:
 
 
 @contextmanager
-def _new_file(file: Path) -> Iterator[TextIO]:
-    """Created before the block fetches what it writes, and deleted again when the block raises. Raises InputError."""
+def _new_file(file: Path) -> Iterator[IO[str]]:
+    """Takes its name when the block ends without an error. A temporary file beside it is created before the block
+    fetches what it writes: an export that is killed leaves nothing under the name. Raises InputError.
+    """
     try:
-        with (
-            open(file, "x", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened,
-            ExitStack() as on_error,
-        ):
-            on_error.callback(file.unlink)
+        if os.path.lexists(file):
+            raise FileExistsError
+        with NamedTemporaryFile(
+            "w", encoding="ascii", dir=file.parent, prefix=".groups-export-", suffix=".partial"
+        ) as opened:
             yield opened
             opened.flush()
-            on_error.pop_all()
+            os.link(opened.name, file)  # fails when the name was taken meanwhile, where a rename would replace
     except FileExistsError:
         problem = "exists already, and may be an earlier copy of the log: name another file"
         raise InputError(problem, str(file)) from None

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -331,4 +332,31 @@ def test_should_create_the_file_of_an_export_before_anything_is_fetched(tmp_path
     assert "cannot be written: No such file or directory" in unwritable[1]
     assert "no coordinator answers" in unfetched[1]
     assert there.read_text(encoding="ascii") == "an earlier copy"
-    assert not new.exists()
+    assert list(tmp_path.iterdir()) == [there]
+
+
+def test_should_export_under_a_name_whose_earlier_export_was_killed(tmp_path: Path) -> None:
+    file, never = tmp_path / "log.json", threading.Event()
+    with stub_service(Answer(after=never), Answer(document={"records": [], "problem": None})) as service:
+        export = ("groups", "export", "orders", "--output", str(file), "--coordinator", service.url)
+        with subprocess.Popen([*PROGRAM, *export], env=program.environment()) as killed:
+            service.wait_until_asked(1)
+            beside = list(tmp_path.iterdir())
+            killed.terminate()
+        again = assignor(*export)
+        never.set()
+
+    assert killed.returncode != 0
+    assert [each.suffix for each in beside] == [".partial"]
+    assert again[0] == 0, again
+    assert json.loads(file.read_bytes()) == {"records": [], "problem": None}
+
+
+def test_should_not_replace_a_file_that_was_made_while_a_log_was_fetched(tmp_path: Path) -> None:
+    file = tmp_path / "log.json"
+    answer = Answer(document={"records": [], "problem": None}, first=lambda: file.write_text("another", "ascii"))
+    with stub_service(answer) as service:
+        code, _, said = assignor("groups", "export", "orders", "--output", str(file), "--coordinator", service.url)
+
+    assert (code, "exists already" in said, file.read_text("ascii")) == (2, True, "another")
+    assert list(tmp_path.iterdir()) == [file]
