@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Annotated, Any
@@ -148,13 +148,11 @@ def export_log(
 
     Do this before you repair it: what a repair drops is no longer in the store afterwards.
     """
-    path = f"{group_path(group)}/log"
+    with nullcontext(sys.stdout) if file is None else _new_file(file) as opened:
+        log = calls.get(f"{group_path(group)}/log")
+        opened.write(json.dumps(log, indent=1) + "\n")
     if file is None:
-        sys.stdout.write(_log_text(calls.get(path)))
         return
-    with _new_file(file) as opened:
-        log = calls.get(path)
-        opened.write(_log_text(log))
     count = len(log["records"])
     records = "1 record is" if count == 1 else f"{count} records are"
     state = "It can be read." if log["problem"] is None else f"It cannot be read: {log['problem']}."
@@ -173,10 +171,6 @@ def repair_log(
     """
     answer = command.call("POST", f"{command.path}/repair", execute="true" if execute else None)
     show(answer, lambda view: _repair_text(answer, view), command.format)
-
-
-def _log_text(log: Any) -> str:
-    return json.dumps(log, indent=1) + "\n"
 
 
 @contextmanager
