@@ -4,6 +4,7 @@
 AssignorFault
 ├── InputError                 the caller handed in something unusable: a config, a recording, an option, a name
 │   ├── NotBuiltYet            a feature that is known, and refused until a later release
+│   ├── OwnAssignorFailed      a task assignor of the user's own raised an error or returned no placement
 │   └── UnreadableLogLine      a line of a JVM's log that is cut off, or not one that Kafka writes
 ├── DecodeError                bytes that are not what they should be, with the offset
 ├── KafkaError                 what Kafka's own leader would have thrown, one class for each of Kafka's
@@ -46,6 +47,12 @@ class InputError(AssignorFault, ValueError):
 
 class NotBuiltYet(InputError):
     """A feature that the formats know and this installation lacks, such as a provider of clusters."""
+
+
+class OwnAssignorFailed(InputError):
+    """The class that the user named raised an error, or returned something else than it must. On a command line that is
+    the user's own code; in a service it is installed code, and no mistake of the caller.
+    """
 
 
 class UnreadableLogLine(InputError):

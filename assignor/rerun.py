@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from assignor.compare import Comparison, compare_placement, compare_rebalance
 from assignor.decisions import Decision, DecisionLog
-from assignor.errors import InputError, KafkaError
+from assignor.errors import InputError, KafkaError, OwnAssignorFailed
 from assignor.explain import Explanation, explain_placement, explain_rebalance
 from assignor.pipeline import assign
 from assignor.recording import (
@@ -152,7 +152,7 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
 
 
 class _OwnAssignor:
-    """A user's own class. Whatever it raises becomes an InputError of this line instead of a stack trace."""
+    """A user's own class. Whatever it raises becomes an OwnAssignorFailed of this line instead of a stack trace."""
 
     def __init__(self, path: str, assignor: TaskAssignor) -> None:
         self.name = assignor.name
@@ -165,9 +165,11 @@ class _OwnAssignor:
         except (KafkaError, InputError):
             raise
         except Exception as error:
-            raise InputError(f"{self._path} raised {type(error).__name__}: {error}", "assignor") from error
+            raise OwnAssignorFailed(f"{self._path} raised {type(error).__name__}: {error}", "assignor") from error
         if not isinstance(placement, Placement):
-            raise InputError(f"{self._path} returned {type(placement).__name__} instead of a Placement", "assignor")
+            raise OwnAssignorFailed(
+                f"{self._path} returned {type(placement).__name__} instead of a Placement", "assignor"
+            )
         return placement
 
 
@@ -187,4 +189,4 @@ class _OwnPublicAssignor(_OwnAssignor):
             raise
         except Exception as fault:
             where = f"{self._path}.on_assignment_computed"
-            raise InputError(f"{where} raised {type(fault).__name__}: {fault}", "assignor") from fault
+            raise OwnAssignorFailed(f"{where} raised {type(fault).__name__}: {fault}", "assignor") from fault

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from assignor import pipeline
-from assignor.errors import InputError
+from assignor.errors import InputError, KafkaError
 from assignor.explain import explain_rebalance, explanation_document
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
 from assignor.rerun import LoadOwn, RerunRebalance, parse_recorded, run_recorded
@@ -43,7 +43,13 @@ def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
 
     Raises InputError, DecodeError, AssignorNotListed.
     """
-    ran = run_recorded(_read(document, bounds), own_assignors(bounds.assignor_classes))
+    recorded = _read(document, bounds)
+    try:
+        ran = run_recorded(recorded, own_assignors(bounds.assignor_classes))
+    except InputError as error:
+        if isinstance(error.__cause__, KafkaError):
+            raise InputError(error.__cause__.as_told(), "placement") from None
+        raise
     assignments = ran.result.assignments.parts.values() if isinstance(ran, RerunRebalance) else ()
     size = sum(parts.size for parts in assignments)
     if size > MAX_ANSWER_BYTES:

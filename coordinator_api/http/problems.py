@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from assignor.errors import AssignorFault, InputError, NotBuiltYet
+from assignor.errors import AssignorFault, InputError, NotBuiltYet, OwnAssignorFailed
 from coordinator_api.errors import CoordinatorFault, GroupIsLoading, TooManyRequests, UnreadableBytes
 from coordinator_api.store.errors import LeaseEnded, StoreError
 
@@ -133,10 +133,13 @@ def stopping() -> Problem:
 @contextmanager
 def refusing_input() -> Iterator[None]:
     """Raises Problem for the InputError of its block, which reads what a caller sent or a recording: 422, also for a
-    feature that this release does not have. Elsewhere an InputError is a fault of the service.
+    feature that this release does not have. Elsewhere an InputError is a fault of the service, and so is
+    OwnAssignorFailed here, too: the service's own settings list the class.
     """
     try:
         yield
+    except OwnAssignorFailed:
+        raise
     except InputError as error:
         code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
         where = {"where": error.where} if error.where else {}

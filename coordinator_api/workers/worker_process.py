@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from assignor.errors import AssignorFault
+from assignor.errors import AssignorFault, OwnAssignorFailed
 
 LENGTH = struct.Struct(">Q")
 """Before each message. A worker says first, with an empty one, that it has a whole job."""
@@ -97,7 +97,7 @@ def _unpickled(job: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _refusal(fault: BaseException) -> bytes:
-    if not isinstance(fault, AssignorFault):
+    if isinstance(fault, OwnAssignorFailed) or not isinstance(fault, AssignorFault):
         fault.add_note(f"In a worker process:\n{''.join(traceback.format_exception(fault)).rstrip()}")
     try:
         if not isinstance(fault, Exception):

@@ -12,12 +12,11 @@ import httpx
 import pytest
 
 from assignor.decisions import DecisionLog
-from assignor.errors import InputError
+from assignor.errors import IllegalStateError
 from assignor.task_assignors.base import Placement, PlacementProblem
-from coordinator_api.http.computations import assign
-from coordinator_api.runtime.definitions import DocumentBounds
-from tests.checkout import VECTORS
+from tests.checkout import ROOT, VECTORS
 from tests.coordinator_api.group_members import problem
+from tests.coordinator_api.service_process import ServiceProcess
 
 
 def lines(name: str, count: int) -> Iterator[dict[str, Any]]:
@@ -96,12 +95,54 @@ class HasAMistake:
         raise KeyError("app-1")
 
 
-@pytest.mark.parametrize("name", ["placements", "rebalances"])
-def test_should_say_that_a_listed_class_of_the_user_failed(name: str) -> None:
-    path = f"{__name__}:HasAMistake"
-    document = line(name)
-    changed = document if name == "placements" else document["input"]
-    changed["assignor"] = path
+class FindsNoPlacement:
+    name = "FindsNoPlacement"
 
-    with pytest.raises(InputError, match=rf"{path} raised KeyError: 'app-1'"):
-        assign(document, DocumentBounds(max_partitions=10_000, max_subtopologies=100, assignor_classes=(path,)))
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        raise IllegalStateError("no client has room")
+
+
+@pytest.fixture(scope="module")
+def own_classes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServiceProcess, httpx.Client]]:
+    """A service that lists both."""
+    directory = tmp_path_factory.mktemp("own")
+    flags = (
+        *("--task-assignor-classes", f"{__name__}:HasAMistake,{__name__}:FindsNoPlacement"),
+        *("--log-format", "json"),
+    )
+    with (
+        ServiceProcess(directory, *flags, environment={"PYTHONPATH": str(ROOT)}) as service,
+        service.client() as client,
+    ):
+        yield service, client
+
+
+@pytest.mark.parametrize("call", ["assign", "simulate"])
+@pytest.mark.parametrize("name", ["placements", "rebalances"])
+def test_should_not_blame_the_caller_when_a_listed_class_fails(
+    own_classes: tuple[ServiceProcess, httpx.Client], name: str, call: str
+) -> None:
+    service, client = own_classes
+    document = line(name)
+    (document if name == "placements" else document["input"])["assignor"] = f"{__name__}:HasAMistake"
+
+    response = client.post(f"/v1/{call}", json=document)
+
+    assert problem(response) == (500, "UNKNOWN_SERVER_ERROR")
+    assert "app-1" not in response.text
+    incident = response.json()["instance"].rpartition(":")[2]
+    (logged,) = service.logged(lambda text: incident in text, 1)
+    assert "HasAMistake raised KeyError: 'app-1'" in logged
+    assert 'test_assign.py\\", line ' in logged, "the log says where the class failed"
+
+
+def test_should_say_at_its_place_why_a_listed_class_places_nothing(
+    own_classes: tuple[ServiceProcess, httpx.Client],
+) -> None:
+    document = {**line("placements"), "assignor": f"{__name__}:FindsNoPlacement"}
+
+    response = own_classes[1].post("/v1/assign", json=document)
+
+    assert problem(response) == (422, "INVALID_REQUEST")
+    assert response.json()["where"] == "placement"
+    assert response.json()["detail"] == "placement: IllegalStateException: no client has room"
