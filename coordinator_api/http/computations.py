@@ -98,12 +98,14 @@ def most_rounds(size: int, bounds: DocumentBounds) -> int:
 
 
 def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedRebalance | RecordedPlacement:
-    """Raises InputError, also for a group larger than the service takes."""
+    """Raises InputError, also for a group larger than the service takes, and AssignorNotListed."""
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded(document)
     if isinstance(recorded, RecordedRebalance):
         check_names(recorded.snapshot, "input")
         check_size(recorded.snapshot, bounds.max_partitions)
+    assignor = recorded.assignor if isinstance(recorded, RecordedPlacement) else recorded.snapshot.assignor
+    allowed_here(bounds.assignor_classes).check(assignor)
     return recorded
 
 

@@ -34,6 +34,7 @@ from assignor.types import ProcessId, TaskId
 from assignor.what_if import changed, changes_from_document, difference, difference_document
 from coordinator_api.http.computations import group_size, most_rounds, own_assignors
 from coordinator_api.recorded_documents import expanded
+from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.definitions import DocumentBounds, check_size
 
 Stored = tuple[int, bytes]
@@ -127,6 +128,7 @@ def what_if(
     changes = changes_from_document(asked, "changes")
     after = changed(recorded, changes)
     check_size(after.snapshot, bounds.max_partitions)
+    allowed_here(bounds.assignor_classes).check(after.snapshot.assignor)
     load = own_assignors(bounds.assignor_classes)
     before = _ran(recorded, load)
     compared = difference(before, run_recorded(after, load))

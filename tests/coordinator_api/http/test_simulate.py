@@ -11,6 +11,9 @@ import pytest
 
 from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
+from coordinator_api.errors import AssignorNotListed
+from coordinator_api.http.computations import simulate
+from coordinator_api.runtime.definitions import DocumentBounds
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.recorded import document, documents
@@ -131,6 +134,13 @@ def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx
     (recorded if kind == "placement/1" else recorded["input"])["assignor"] = "os:system"
 
     assert problem(client.post("/v1/simulate", json=recorded)) == (422, "UNSUPPORTED_ASSIGNOR")
+
+
+def test_should_name_a_class_that_is_not_allowed_before_anything_that_takes_time() -> None:
+    large = {**placement_problem(), "assignor": "os:system"}
+
+    with pytest.raises(AssignorNotListed):
+        simulate(large, DocumentBounds(max_partitions=1, max_subtopologies=1), ForecastModel(), None)
 
 
 def test_should_end_with_an_error_when_the_leader_would(client: httpx.Client) -> None:

@@ -5,17 +5,25 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from assignor.access.principals import Right
+from assignor.decisions import DecisionLog
+from assignor.recording import parse_recorded_rebalance
+from assignor.simulate import ForecastModel
+from assignor.task_assignors.base import Placement, PlacementProblem
+from coordinator_api.errors import AssignorNotListed
+from coordinator_api.http.page_computations import what_if
+from coordinator_api.runtime.definitions import DocumentBounds
 from coordinator_api.views.words import count
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.web.test_groups_page import browser_of, declared
 from tests.coordinator_api.web.visitors import soup
-from tests.program import assignor
+from tests.program import assignor, smoke
 
 PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.ADMIN, "b-")}
 
@@ -127,6 +135,23 @@ async def test_should_say_it_in_a_sentence(service: Tenants, query: str, field: 
     error = page.select_one(f"#{field}-error")
     assert error is not None
     assert error.text == words
+
+
+class HasAMistake:
+    name = "HasAMistake"
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        raise KeyError("it ran")
+
+
+def test_should_name_a_class_that_is_not_allowed_before_the_recorded_rebalance_runs_again() -> None:
+    own = f"{__name__}:HasAMistake"
+    recorded = parse_recorded_rebalance(smoke(1))
+    listed = replace(recorded, snapshot=replace(recorded.snapshot, assignor=own))
+    bounds = DocumentBounds(max_partitions=10_000, max_subtopologies=100, assignor_classes=(own,))
+
+    with pytest.raises(AssignorNotListed):
+        what_if(listed, {"assignor": "os:system"}, bounds, ForecastModel())
 
 
 async def test_should_show_another_tenants_group_to_nobody(service: Tenants) -> None:
