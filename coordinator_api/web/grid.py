@@ -23,6 +23,8 @@ MOST_PLAIN_COPIES = 400
 SHORTEST_SPAN_MS = 900
 """How fast a copy is restored is not known from lags that were read within less time."""
 
+_LAGS_OLDER_MS = 5_000
+
 LONGEST_LEFT_MS = 30 * 86_400_000
 
 ROLES = ("active", "standby", "warm-up")
@@ -58,6 +60,20 @@ class SeenLags:
 
 
 NOTHING_SEEN = SeenLags(0, {})
+
+
+@dataclass(slots=True)
+class RecentLags:
+    """Of one or two grids of a group: from them follows how fast copies are restored."""
+
+    seen: tuple[SeenLags, ...] = ()
+
+    def compared_with(self, now: SeenLags) -> SeenLags:
+        """Those to compare with the lags of another grid, which are kept in place of the oldest when they are due."""
+        seen = self.seen
+        if not seen or now.at_ms - seen[-1].at_ms >= _LAGS_OLDER_MS:
+            self.seen = (*seen[-1:], now)
+        return seen[0] if seen else now
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +178,11 @@ class GroupGrid:
     @property
     def is_small(self) -> bool:
         return self.copies <= MOST_PLAIN_COPIES
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Of instances, by process id."""
+        return {row.process_id: row.name for row in self.rows}
 
     @property
     def is_one_away(self) -> bool:

@@ -2,8 +2,8 @@
 
 A description of a large group takes a part of a second, and each open page asks for it. A request that comes while one
 is made gets the same one. A commit makes a new one due at once; lags change without a commit, so a description is kept
-for a limited time. One that took long is kept longer, so that pages cost a quarter of the time at most. Lags of one or
-two documents before are kept with each: from them follows how fast copies are restored.
+for a limited time. One that took long is kept longer, so that pages cost a quarter of the time at most. Its grid is
+made when a page first asks for it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -28,20 +27,19 @@ from coordinator_api.http.dependencies import GroupId
 from coordinator_api.http.group_document import described_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import Definition
-from coordinator_api.web.grid import GroupGrid, SeenLags, group_grid, pack_grid
+from coordinator_api.web.grid import GroupGrid, RecentLags, SeenLags, group_grid, pack_grid
 from coordinator_api.web.static_files import PackedFile
 
 KEPT_S = 1.0
 SHARE_OF_TIME = 4
-_DROPPED_AFTER_S = 30.0
-_LAGS_OLDER_MS = 5_000
+_DROPPED_AFTER_S = 5.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class GroupDocument:
     """`values`: the document; nobody changes it. `digest`: of all that pages show of it. `took_s`: how long it took.
-    `tasks`: how many the group has, whether or not anybody runs them; None when that is not known. `lags`: of one or
-    two documents, for the grid of the next one. `packing`: held while the grid is packed.
+    `tasks`: how many the group has, whether or not anybody runs them; None when that is not known. `lags`: of
+    earlier grids of the group. `making`: held while the grid is made or packed: callers that wait hold no thread.
     """
 
     values: Mapping[str, Any]
@@ -50,23 +48,29 @@ class GroupDocument:
     made_s: float
     took_s: float
     tasks: int | None
-    grid: GroupGrid
-    lags: tuple[SeenLags, ...]
-    packing: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
+    lags: RecentLags
+    making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _grid: GroupGrid | None = field(default=None, init=False)
+    _packed: PackedFile | None = field(default=None, init=False)
+
+    async def grid(self) -> GroupGrid:
+        """Takes time in proportion to its copies, once for all pages."""
+        async with self.making:
+            if self._grid is None:
+                self._grid = await asyncio.to_thread(self._make_grid)
+            return self._grid
 
     async def packed(self) -> PackedFile:
-        """The grid for the page's script. Takes time in proportion to its copies, once for all pages."""
-        async with self.packing:  # callers that wait hold no thread meanwhile
-            return await asyncio.to_thread(lambda: self._packed)
+        """The grid for the page's script. Takes time as `grid` does."""
+        grid = await self.grid()
+        async with self.making:
+            if self._packed is None:
+                self._packed = await asyncio.to_thread(pack_grid, grid)
+            return self._packed
 
-    @cached_property
-    def _packed(self) -> PackedFile:
-        return pack_grid(self.grid)
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        """Of instances, by process id."""
-        return {row.process_id: row.name for row in self.grid.rows}
+    def _make_grid(self) -> GroupGrid:
+        now = SeenLags.of(self.values, round(self.made_s * 1_000))
+        return group_grid(self.values, self.lags.compared_with(now), now.at_ms)
 
 
 class GroupDocuments:
@@ -108,14 +112,9 @@ class GroupDocuments:
             values = await asyncio.to_thread(group.model_dump, mode="json")
             digest = await asyncio.to_thread(digest_of, values)
             tasks = await asyncio.to_thread(task_total, await runtime.definition(image), image)
-            at_ms = round(loop.time() * 1_000)
-            seen = await asyncio.to_thread(SeenLags.of, values, at_ms)
             kept = self._kept.get(group_id)
-            lags = (seen,) if kept is None else kept.lags
-            grid = await asyncio.to_thread(group_grid, values, lags[0], at_ms)
-            if at_ms - lags[-1].at_ms >= _LAGS_OLDER_MS:
-                lags = (lags[-1], seen)
-            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks, grid, lags)
+            lags = RecentLags() if kept is None else kept.lags
+            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks, lags)
 
     def _made(self, group_id: str, done: asyncio.Task[GroupDocument]) -> None:
         del self._under_way[group_id]
@@ -123,12 +122,14 @@ class GroupDocuments:
             return
         made = done.result()
         self._kept[group_id] = made
+        # with the time for the document: the timer would keep one in memory that has been replaced
         asyncio.get_running_loop().call_later(
-            _DROPPED_AFTER_S + made.took_s * SHARE_OF_TIME, self._drop, group_id, made
+            _DROPPED_AFTER_S + made.took_s * SHARE_OF_TIME, self._drop, group_id, made.made_s
         )
 
-    def _drop(self, group_id: str, made: GroupDocument) -> None:
-        if self._kept.get(group_id) is made:
+    def _drop(self, group_id: str, made_s: float) -> None:
+        kept = self._kept.get(group_id)
+        if kept is not None and kept.made_s == made_s:
             del self._kept[group_id]
 
     def _is_old(self, kept: GroupDocument) -> bool:

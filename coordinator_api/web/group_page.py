@@ -12,10 +12,10 @@ from coordinator_api.views.levers import active_levers
 from coordinator_api.web.event_streams import group_stream
 from coordinator_api.web.grid import pack_grid
 from coordinator_api.web.grid_filter import GridFilter, filtered, sections, tag_keys
-from coordinator_api.web.group_documents import GroupDocument, GroupDocuments, TheDocument
+from coordinator_api.web.group_documents import GroupDocuments, TheDocument
 from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.rendering import page
-from coordinator_api.web.static_files import SECURITY_HEADERS, PackedFile, file_response
+from coordinator_api.web.static_files import SECURITY_HEADERS, file_response
 
 router = named_router(include_in_schema=False)
 
@@ -27,20 +27,21 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
     document, asked = seen.values, GridFilter.of(request.query_params)
     last = document["last_rebalance"]
     is_recorded = last is not None and newest is not None and newest["generation_id"] == last["generation_id"]
-    grid = await asyncio.to_thread(filtered, seen.grid, asked)
+    whole = await seen.grid()
+    grid = await asyncio.to_thread(filtered, whole, asked)
     return page(
         request,
         "group",
         group=document,
         summary=GroupSummary.of(document, seen.tasks),
-        levers=active_levers(document["levers"], seen.names),
-        names=seen.names,
+        levers=active_levers(document["levers"], whole.names),
+        names=whole.names,
         last_ms=newest["now_ms"] if is_recorded and newest is not None else None,
-        whole=seen.grid,
+        whole=whole,
         grid=grid,
         asked=asked,
         sections=sections(grid, asked),
-        tag_keys=tag_keys(seen.grid),
+        tag_keys=tag_keys(whole),
         digest=seen.digest,
     )
 
@@ -49,12 +50,12 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
 async def grid(request: Request, seen: TheDocument) -> Response:
     """The group's grid for the page's script: 304 while it is what the caller has."""
     asked = GridFilter.of(request.query_params)
-    packed = await (seen.packed() if asked == GridFilter() else asyncio.to_thread(_packed_part, seen, asked))
+    if asked == GridFilter():
+        packed = await seen.packed()
+    else:
+        whole = await seen.grid()
+        packed = await asyncio.to_thread(lambda: pack_grid(filtered(whole, asked)))
     return file_response(request, packed, {**SECURITY_HEADERS, "Cache-Control": "no-cache, private"})
-
-
-def _packed_part(seen: GroupDocument, asked: GridFilter) -> PackedFile:
-    return pack_grid(filtered(seen.grid, asked))
 
 
 @router.get("/ui/groups/{group}/events")

@@ -84,7 +84,7 @@ async def _shown(
 ) -> Response:
     changes: HeldChanges = request.app.state.held_changes
     seen = await document_of(request, group_id)
-    document = seen.values
+    document, names = seen.values, (await seen.grid()).names
     return page(
         request,
         "levers",
@@ -93,10 +93,10 @@ async def _shown(
         summary=GroupSummary.of(document, seen.tasks),
         levers=(),  # they have cards of their own
         on={lever.name: lever for lever in active_levers(document["levers"])},
-        names=seen.names,
+        names=names,
         member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
-        drainable=drainable(document, seen.names),
-        changes=await changes.of(request, group_id, document["held_rebalance"], seen.names),
+        drainable=drainable(document, names),
+        changes=await changes.of(request, group_id, document["held_rebalance"], names),
         digest=seen.digest,
         done=done,
         typed=typed or {},

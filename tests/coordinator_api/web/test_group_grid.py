@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from coordinator_api.web.grid import Chip, GroupGrid, SeenLags, grid_document, group_grid, pack_grid
+from coordinator_api.web.grid import Chip, GroupGrid, RecentLags, SeenLags, grid_document, group_grid, pack_grid
 from coordinator_api.web.grid_filter import GridFilter, filtered, sections
 
 FIRST, SECOND = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
@@ -92,6 +92,14 @@ def test_should_tell_until_when_a_copy_is_restored_from_two_looks() -> None:
     assert grid.restoring[0][1] == Chip("1_0", "warm-up", "behind", 600, 1_000, 5_000)
     assert group_grid(of_two(), before, 10_100).restoring[0][1].left_ms is None
     assert group_grid(looked, before, 12_000).restoring[0][1].left_ms is None
+
+
+def test_should_compare_lags_with_those_of_five_to_ten_seconds_before() -> None:
+    recent = RecentLags()
+
+    compared = [recent.compared_with(SeenLags(at_ms, {})).at_ms for at_ms in range(0, 20_000, 2_500)]
+
+    assert compared == [0, 0, 0, 0, 0, 5_000, 5_000, 10_000]
 
 
 def test_should_not_say_that_a_task_runs_whose_owner_has_not_heard_of_it() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from assignor.access.principals import Right
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web import group_documents
-from coordinator_api.web.grid import GroupGrid, pack_grid
+from coordinator_api.web.grid import GroupGrid, SeenLags, group_grid, pack_grid
 from coordinator_api.web.static_files import PackedFile
 from coordinator_api.web.topology_page import topology_view
 from tests.coordinator_api.group_members import definition
@@ -150,6 +151,29 @@ async def test_should_hold_one_thread_while_many_pages_wait_for_a_grid(
     finally:
         go_on.set()
     assert {answer.status_code for answer in await asyncio.gather(*pages)} == {200}
+
+
+async def test_should_make_a_grid_once_and_only_for_a_page_that_shows_it(
+    service: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grids = []
+
+    def counted_grid(document: Mapping[str, Any], before: SeenLags, now_ms: int) -> GroupGrid:
+        grids.append(now_ms)
+        return group_grid(document, before, now_ms)
+
+    monkeypatch.setattr(group_documents, "group_grid", counted_grid)
+    monkeypatch.setattr(group_documents, "KEPT_S", 3_600.0)
+    await running(service, "b-1")
+    olga = await browser_of(service, "olga")
+
+    for path in ("", "/b-1/topology", "/b-1/stores"):
+        assert (await olga.get(f"/ui/groups{path}")).status_code == 200
+    assert grids == []
+
+    for path in ("/b-1", "/b-1/grid.json", "/b-1/grid.json?q=0_3", "/b-1/levers"):
+        assert (await olga.get(f"/ui/groups{path}")).status_code == 200
+    assert len(grids) == 1
 
 
 @pytest.mark.parametrize("view", ["", "/grid.json", "/tasks/0_0", "/time/events", "/topology"])
