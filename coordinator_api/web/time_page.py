@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
-from fastapi import Query, Request
+from fastapi import Request
+from pydantic import BeforeValidator
 from starlette.responses import Response
 
 from assignor.errors import AssignorFault
@@ -18,7 +19,7 @@ from assignor.story.triggers import TriggerKind
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, compute, computing, named_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, computing, named_router
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
@@ -39,10 +40,20 @@ ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
 _NOBODY = ""
 
-Generation = Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX), DIGITS]
 Made = TypeVar("Made")
 Pair = tuple[int | None, int | None]
 """The generations of the two rebalances that are compared."""
+
+
+def _number(sent: str) -> int | None:
+    text = sent.strip()
+    if text and not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= JAVA_INT_MAX):
+        raise ValueError("must be a whole number of at least 0")
+    return int(text) if text else None
+
+
+Number = Annotated[int | None, BeforeValidator(_number)]
+"""A parameter of the address; an empty one counts as absent, as a form sends it."""
 
 
 @router.get("/ui/groups/{group}/time")
@@ -50,13 +61,13 @@ async def time(
     request: Request,
     group_id: GroupId,
     coordinator: TheCoordinator,
-    before_generation: Generation = None,
-    limit: Annotated[int, Query(ge=0, le=JAVA_INT_MAX), DIGITS] = LIMIT,
-    before: Generation = None,
-    after: Generation = None,
+    before_generation: Number = None,
+    limit: Number = None,
+    before: Number = None,
+    after: Number = None,
 ) -> Response:
     """`before_generation`, `limit`: which rebalances. `before`, `after`: the two that are compared."""
-    limit, pair = max(LEAST, min(limit, MOST)), (before, after)
+    limit, pair = max(LEAST, min(limit or LIMIT, MOST)), (before, after)
     digest = rebalances_digest(coordinator.group(group_id).image)
     # one more: what the oldest one that is shown is compared with
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -186,10 +186,42 @@ async def test_should_read_no_recording_while_all_computations_are_under_way(
     assert (answer.status_code, read) == (status, [])
 
 
-async def test_should_refuse_what_is_no_generation(service: Tenants) -> None:
+@pytest.mark.parametrize("number", ["x", "-1", "5.0", "+5", "1_0", "٣", "2147483648"])
+@pytest.mark.parametrize("name", ["before_generation", "limit", "before", "after"])
+async def test_should_refuse_what_is_no_number(service: Tenants, name: str, number: str) -> None:
     await with_history(service)
 
-    assert (await (await browser_of(service, "rita")).get("/ui/groups/jvm/time?before=x")).status_code == 422
+    answer = await (await service.client("rita")).get("/ui/groups/jvm/time", params={name: number})
+
+    assert answer.status_code == 422
+    assert f"query.{name}: must be a whole number of at least 0" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        ("before=&after=&limit=", 20),
+        ("limit=0", 20),
+        ("limit=1", 5),
+        ("limit=%205", 5),
+        ("limit=99", 80),
+        ("before=3&after=%204", 20),
+    ],
+)
+async def test_should_take_a_parameter_as_a_form_sends_it(service: Tenants, query: str, most: int) -> None:
+    olga = await with_history(service)
+    asked: list[int] = []
+    real = service.coordinator.repository.list_rebalances
+
+    async def noted(group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
+        asked.append(limit)
+        return await real(group_id, before, limit)
+
+    service.coordinator.repository.list_rebalances = noted  # type: ignore[method-assign]
+
+    answer = await olga.get(f"/ui/groups/jvm/time?{query}")
+
+    assert (answer.status_code, asked) == (200, [most + 1])
 
 
 async def test_should_tell_a_page_of_a_new_rebalance(service: Tenants) -> None:
