@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from assignor.errors import AssignorFault
 from assignor.protocol.assignment_info import (
@@ -46,15 +45,22 @@ def subscribed_version(subscription: bytes) -> int:
 
 def rebalance_input(subscription: bytes) -> bytes:
     """The subscription without its unique field and generation."""
-    return _without(subscription, {"generation_id": None}, {"unique_field": 0})
+    decoded = _decoded(subscription)
+    if decoded is None:
+        return subscription
+    outer, info = decoded
+    return _encoded(replace(outer, generation_id=None), replace(info, unique_field=0))
 
 
 def static_identity(subscription: bytes) -> bytes:
     """What a static member cannot change without a rebalance: topics, process id, endpoint, tags, rack, versions, error
     code.
     """
-    outer = {"generation_id": None, "owned_partitions": ()}
-    return _without(subscription, outer, {"unique_field": 0, "task_offset_sums": {}})
+    decoded = _decoded(subscription)
+    if decoded is None:
+        return subscription
+    outer = replace(decoded[0], generation_id=None, owned_partitions=())
+    return _encoded(outer, replace(decoded[1], unique_field=0, task_offset_sums={}))
 
 
 def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
@@ -155,15 +161,6 @@ def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | Non
     except AssignorFault:
         return None
     return None if info.is_future else (outer, info)
-
-
-def _without(subscription: bytes, of_outer: Mapping[str, Any], of_info: Mapping[str, Any]) -> bytes:
-    """With these values in place of those of the member, in the Subscription and in the SubscriptionInfo in it."""
-    decoded = _decoded(subscription)
-    if decoded is None:
-        return subscription
-    outer, info = decoded
-    return _encoded(replace(outer, **of_outer), replace(info, **of_info))
 
 
 def _encoded(outer: Subscription, info: SubscriptionInfo) -> bytes:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
@@ -107,10 +106,15 @@ async def _seen(
     return definition.seen(view)
 
 
-def _group(group: GroupDescription, definition: RebalanceSnapshot, **of_service: Any) -> GroupAnswer:
-    """`definition`: with the cluster as it looks now, without offsets where they are not known. `of_service`: what is
-    not of the committed group.
-    """
+def _group(
+    group: GroupDescription,
+    definition: RebalanceSnapshot,
+    cluster: GroupsCluster | None,
+    advice: str | None,
+    stored_bytes: int,
+    notices: list[NoticeAnswer],
+) -> GroupAnswer:
+    """`definition`: with the cluster as it looks now, without offsets where they are not known."""
     members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks = _tasks(group, definition)
     return GroupAnswer(
@@ -144,7 +148,10 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot, **of_service:
         configs=dotted_configs(definition.configs),
         members=members,
         tasks=tasks,
-        **of_service,
+        cluster=cluster,
+        advice=advice,
+        stored_bytes=stored_bytes,
+        notices=notices,
     )
 
 

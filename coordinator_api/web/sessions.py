@@ -12,7 +12,6 @@ import hmac
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
@@ -115,13 +114,24 @@ def begin_session(request: Request, response: Response, token: bytes) -> None:
 
 def end_session(request: Request, response: Response) -> None:
     """In the answer of an address right below /ui, as it was begun."""
-    _set_cookie(request, response, "", max_age=0, expires=0)
+    _set_cookie(request, response, "", max_age=0)
 
 
-def _set_cookie(request: Request, response: Response, value: str, **further: Any) -> None:
+def _set_cookie(
+    request: Request, response: Response, value: str, *, max_age: int | None = None, secure: bool = False
+) -> None:
     """Without a path the cookie is for the directory of the address that is asked: /ui, below whatever prefix the
     browser sees.
     """
     prefix = public_address(request.scope).prefix
     path = f"{prefix}{PAGE}" if prefix else None
-    response.set_cookie(SESSION_COOKIE, value, path=path, httponly=True, samesite="strict", **further)
+    response.set_cookie(
+        SESSION_COOKIE,
+        value,
+        max_age=max_age,
+        expires=max_age,
+        path=path,
+        secure=secure,
+        httponly=True,
+        samesite="strict",
+    )
