@@ -168,8 +168,9 @@ class RequestGuard:
         coordinator: Coordinator = scope["app"].state.coordinator
         headers, body = Headers(scope=scope), b""
         hides_request = _hides_request(headers)
-        if self._proxies.root_path or any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
-            self._proxies.note(scope)
+        forwarded = {name: value for name, value in scope["headers"] if name.startswith(b"x-forwarded-")}
+        if forwarded or self._proxies.root_path:
+            self._proxies.note(scope, forwarded)
         connection = connections.of_request(scope)
         call = state[CALL] = call_of(scope)
         audited = begin(self._audit, scope, call) if call is not None and call.endpoint.is_audited else None

@@ -10,7 +10,7 @@ of the trusted addresses: uvicorn's `--forwarded-allow-ips`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
@@ -39,17 +39,17 @@ class Proxies:
         self.root_path = root_path
         self._is_trusted = _trust(tuple(allowed))
 
-    def note(self, scope: Scope) -> None:
-        """Give the call's scope its public address, the browser's scheme, and the path without the prefix."""
+    def note(self, scope: Scope, forwarded: Mapping[bytes, bytes]) -> None:
+        """Give the call's scope its public address, the browser's scheme, and the path without the prefix.
+
+        `forwarded`: the call's X-Forwarded headers. Without any and without a root path there is nothing to note.
+        """
         client = scope.get("client")
         found = PublicAddress(self.root_path)
-        if client is not None:
-            forwarded = [(name, value) for name, value in scope["headers"] if name.startswith(b"x-forwarded-")]
-            if forwarded and self._is_trusted(client[0]):
-                found = _from_headers(dict(forwarded), found, scope)
-        if found != PublicAddress():
-            scope.setdefault("state", {})[_STATE] = found
-            _cut(scope, found.prefix)
+        if client is not None and self._is_trusted(client[0]):
+            found = _from_headers(forwarded, found, scope)
+        scope.setdefault("state", {})[_STATE] = found
+        _cut(scope, found.prefix)
 
 
 def public_address(scope: Scope) -> PublicAddress:
@@ -77,7 +77,7 @@ def raw_path(scope: Scope) -> str:
     return raw.partition(b"?")[0].decode("latin-1")
 
 
-def _from_headers(headers: dict[bytes, bytes], known: PublicAddress, scope: Scope) -> PublicAddress:
+def _from_headers(headers: Mapping[bytes, bytes], known: PublicAddress, scope: Scope) -> PublicAddress:
     prefix = known.prefix
     if b"x-forwarded-prefix" in headers:
         # several proxies each add their own, the outermost first

@@ -25,7 +25,7 @@ def scope_of(path: str, client: str | None = PROXY, /, **headers: str) -> Scope:
 
 
 def noted(scope: Scope, root_path: str = "", allowed: tuple[str, ...] = LOCAL) -> PublicAddress:
-    Proxies(root_path, allowed).note(scope)
+    Proxies(root_path, allowed).note(scope, dict(scope["headers"]))
     return public_address(scope)
 
 
