@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from assignor.steering import NO_STEERING, Steering
 from assignor.types import ProcessId
@@ -69,20 +70,12 @@ class Levers:
     drained: Mapping[str, Lever] = field(default_factory=dict)
 
     def changed(self, lever: Lever, is_on: bool) -> Levers:
-        """With the lever set, or off."""
-        after = lever if is_on else None
-        match lever.name:
-            case LeverName.HOLD:
-                return replace(self, hold=after)
-            case LeverName.REJOIN_GRACE:
-                return replace(self, rejoin_grace=after)
-            case LeverName.PROMOTION:
-                return replace(self, promotion=after)
-            case LeverName.PAUSE:
-                return replace(self, pause=after)
-            case LeverName.DRAIN:
-                others = {target: drained for target, drained in self.drained.items() if target != lever.target}
-                return replace(self, drained={**others, lever.target: lever} if is_on else others)
+        """With the lever set, or off. The field of a lever has its name."""
+        if lever.name is LeverName.DRAIN:
+            others = {target: drained for target, drained in self.drained.items() if target != lever.target}
+            return replace(self, drained={**others, lever.target: lever} if is_on else others)
+        changed: dict[str, Any] = {lever.name.replace("-", "_"): lever if is_on else None}
+        return replace(self, **changed)
 
     def all_set(self) -> tuple[Lever, ...]:
         """Those that are set, in the order of the fields."""

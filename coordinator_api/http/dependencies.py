@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar, TypeVarTuple
 
@@ -138,17 +138,6 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
         }
     return described
-
-
-def link(operation: str, parameters: Mapping[str, str], body: Mapping[str, object] | None = None) -> dict[str, Any]:
-    """For OpenAPI: a call that may follow, and what it takes from this one. `operation`: the name of its function.
-
-    `parameters`, `body`: name to a value or a runtime expression, such as `$response.body#/member_id`.
-    """
-    linked: dict[str, Any] = {"operationId": operation, "parameters": dict(parameters)}
-    if body is not None:
-        linked["requestBody"] = dict(body)
-    return linked
 
 
 def described_body(model: type[BaseModel], *, required: bool = True, **more: str) -> dict[str, Any]:

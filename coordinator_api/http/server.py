@@ -75,15 +75,11 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
-    _warn_of_others(settings)
-    uvloop.run(_serve(settings, access, None if tls is None else server_context(tls), say, pages))
-
-
-def _warn_of_others(settings: Settings) -> None:
     file = sqlite_file(parse_url(settings.database_url))
     open_to_others = None if file is None else how_to_close(file)
     if open_to_others is not None:
         structlog.get_logger("coordinator_api").warning("open_to_others", message=open_to_others)
+    uvloop.run(_serve(settings, access, None if tls is None else server_context(tls), say, pages))
 
 
 async def _serve(

@@ -109,29 +109,18 @@ def safe_next(address: str | None) -> str:
 def begin_session(request: Request, response: Response, token: bytes) -> None:
     # behind a proxy that speaks TLS for this service, the browser's own address tells
     is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
-    _set_cookie(request, response, cookie_value(token), secure=is_secure)
+    path = _cookie_path(request)
+    value = cookie_value(token)
+    response.set_cookie(SESSION_COOKIE, value, path=path, secure=is_secure, httponly=True, samesite="strict")
 
 
 def end_session(request: Request, response: Response) -> None:
     """In the answer of an address right below /ui, as it was begun."""
-    _set_cookie(request, response, "", max_age=0)
+    path = _cookie_path(request)
+    response.set_cookie(SESSION_COOKIE, max_age=0, expires=0, path=path, httponly=True, samesite="strict")
 
 
-def _set_cookie(
-    request: Request, response: Response, value: str, *, max_age: int | None = None, secure: bool = False
-) -> None:
-    """Without a path the cookie is for the directory of the address that is asked: /ui, below whatever prefix the
-    browser sees.
-    """
+def _cookie_path(request: Request) -> str | None:
+    """None for the directory of the requested address: /ui, below whatever prefix the browser sees."""
     prefix = public_address(request.scope).prefix
-    path = f"{prefix}{PAGE}" if prefix else None
-    response.set_cookie(
-        SESSION_COOKIE,
-        value,
-        max_age=max_age,
-        expires=max_age,
-        path=path,
-        secure=secure,
-        httponly=True,
-        samesite="strict",
-    )
+    return f"{prefix}{PAGE}" if prefix else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assignor.errors import AssignorFault, InputError
 from assignor.recording.assignor_fields import as_assignor, as_configs
@@ -133,14 +133,11 @@ def _read(name: str, text: str) -> object:
 
 
 def _changes(found: Mapping[str, object]) -> Changes:
-    return Changes(
-        assignor=found.get("assignor"),  # type: ignore[arg-type]
-        configs={_CONFIGS[name]: value for name, value in found.items() if name in _CONFIGS},
-        add_instances=found.get("add", ()),  # type: ignore[arg-type]
-        remove=found.get("remove", ()),  # type: ignore[arg-type]
-        threads=found.get("threads", {}),  # type: ignore[arg-type]
-        lags=found.get("lags", {}),  # type: ignore[arg-type]
-    )
+    configs = {_CONFIGS[name]: value for name, value in found.items() if name in _CONFIGS}
+    others: dict[str, Any] = {
+        field.change: found[field.name] for field in FIELDS if field.change and field.name in found
+    }
+    return Changes(configs=configs, **others)
 
 
 def _field_at(where: str) -> str:

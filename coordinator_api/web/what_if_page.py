@@ -62,7 +62,13 @@ async def _answer(request: Request, coordinator: Coordinator, group_id: str, for
     """Raises InputError, DecodeError, TooManyRequests as `POST /v1/simulate` does."""
     assert form.changes is not None, "it is asked"
     with computing(request, coordinator):  # around the reading, too: a busy service neither reads nor asks the cluster
-        source = await _source(coordinator, group_id, form.generation)
+        source: bytes | RecordedRebalance | None
+        if form.generation is None:
+            source = await _now(coordinator, group_id)
+        else:
+            source = await coordinator.recordings.stored(group_id, form.generation)
+        if source is None:
+            raise InputError(f"no rebalance of generation {form.generation} is recorded", "generation")
         asked, bounds = changes_document(form.changes), coordinator.document_bounds
         made: Mapping[str, Any] = await run_in_worker(request, coordinator, what_if, source, asked, bounds, MODEL)
     return {**changes_shown(made), **_plot(made["forecast"]["rounds"])}
@@ -85,15 +91,6 @@ def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for each in rounds
     ]
     return {"rounds": bars, "most": most}
-
-
-async def _source(coordinator: Coordinator, group_id: str, generation: int | None) -> bytes | RecordedRebalance:
-    if generation is None:
-        return await _now(coordinator, group_id)
-    stored = await coordinator.recordings.stored(group_id, generation)
-    if stored is None:
-        raise InputError(f"no rebalance of generation {generation} is recorded", "generation")
-    return stored
 
 
 async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:

@@ -25,7 +25,6 @@ from coordinator_api.http.dependencies import (
     answer,
     caller,
     described_body,
-    link,
     named_router,
     one_drained,
     problems,
@@ -41,22 +40,10 @@ from coordinator_api.runtime.definitions import declared_definition
 
 router = named_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 
-_SAME_GROUP = {"group": "$request.path.group"}
-_LINKS_AFTER_DECLARING = {
-    "links": {
-        name: link(name, _SAME_GROUP)
-        for name in ("subscribe", "describe_group", "drain_group", "delete_group", "list_rebalances")
-    }
-}
-
 
 @router.put(
     "/{group}",
-    responses={
-        200: _LINKS_AFTER_DECLARING,
-        201: {"model": DeclareAnswer, **_LINKS_AFTER_DECLARING},
-        **problems(404, 409, 415),
-    },
+    responses={201: {"model": DeclareAnswer}, **problems(404, 409, 415)},
     openapi_extra=described_body(DefinitionDocument),
 )
 async def declare_group(

@@ -38,7 +38,6 @@ from coordinator_api.http.dependencies import (
     TheCoordinator,
     accepted,
     answer,
-    link,
     named_router,
     problems,
 )
@@ -77,23 +76,6 @@ _HEARTBEAT = JsonBody(HeartbeatBody, may_be_large=True)
 _PROCESS_HEARTBEAT = JsonBody(ProcessHeartbeatBody, may_be_large=True)
 _LEAVE = JsonBody(LeaveBody, required=False)
 
-_ABOUT_THE_GROUP = {
-    name: link(name, {"group": "$request.path.group"}) for name in ("list_rebalances", "describe_group")
-}
-_JOINED_MEMBER = {"group": "$request.path.group", "member": "$response.body#/member_id"}
-_LINKS_AFTER_JOIN = {
-    "fetch_assignment": link("fetch_assignment", {**_JOINED_MEMBER, "min_generation": "$response.body#/generation_id"}),
-    "heartbeat": link("heartbeat", _JOINED_MEMBER, {"generation_id": 0}),
-    "leave": link("leave", _JOINED_MEMBER),
-    **_ABOUT_THE_GROUP,
-}
-_SAME_MEMBER = {"group": "$request.path.group", "member": "$request.path.member"}
-_LINKS_AFTER_FETCH = {
-    "heartbeat": link("heartbeat", _SAME_MEMBER, {"generation_id": "$response.body#/generation_id"}),
-    "leave": link("leave", _SAME_MEMBER),
-    **_ABOUT_THE_GROUP,
-}
-
 
 async def _admit_join(coordinator: TheCoordinator) -> None:
     """Raises TooManyRequests before a body is decoded that would be refused."""
@@ -102,7 +84,7 @@ async def _admit_join(coordinator: TheCoordinator) -> None:
 
 @router.post(
     "/subscriptions",
-    responses={status: {"model": SubscriptionAnswer, "links": _LINKS_AFTER_JOIN} for status in (200, 201)},
+    responses={status: {"model": SubscriptionAnswer} for status in (200, 201)},
 )
 async def subscribe(
     request: Request,
@@ -140,7 +122,6 @@ async def subscribe(
         200: {
             "model": AssignmentAnswer,
             "content": {RAW: {"schema": {"type": "string", "format": "binary"}}},
-            "links": _LINKS_AFTER_FETCH,
         },
         204: {"description": "There is no assignment yet: ask again."},
     },

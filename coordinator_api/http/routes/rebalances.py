@@ -20,7 +20,6 @@ from coordinator_api.http.dependencies import (
     answer,
     computing,
     described_body,
-    link,
     named_router,
     problems,
     run_on_document,
@@ -39,11 +38,7 @@ Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX), DIGITS]
 MAX_PAGE = 1_000
 
 
-_FIRST_LISTED = {"group": "$request.path.group", "generation": "$response.body#/rebalances/0/generation_id"}
-_LINKS_OF_LIST = {"links": {name: link(name, _FIRST_LISTED) for name in ("show_rebalance", "explain_rebalance")}}
-
-
-@router.get("", responses={200: {"model": RebalanceList, **_LINKS_OF_LIST}})
+@router.get("", responses={200: {"model": RebalanceList}})
 async def list_rebalances(
     group_id: GroupId,
     coordinator: TheCoordinator,

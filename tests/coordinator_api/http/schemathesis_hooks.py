@@ -271,6 +271,51 @@ def _whole_numbers(value: Any) -> Any:
     return [_whole_numbers(inner) for inner in value] if isinstance(value, list) else value
 
 
+_SAME_GROUP = {"group": "$request.path.group"}
+_SAME_MEMBER = {**_SAME_GROUP, "member": "$request.path.member"}
+_JOINED_MEMBER = {**_SAME_GROUP, "member": "$response.body#/member_id"}
+_FIRST_LISTED = {**_SAME_GROUP, "generation": "$response.body#/rebalances/0/generation_id"}
+_FETCH = {**_JOINED_MEMBER, "min_generation": "$response.body#/generation_id"}
+_OF_THE_GROUP: Mapping[str, Mapping[str, object]] = {
+    name: {"parameters": _SAME_GROUP} for name in ("list_rebalances", "describe_group")
+}
+_NEXT_CALLS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
+    "declare_group": {
+        **{name: {"parameters": _SAME_GROUP} for name in ("subscribe", "drain_group", "delete_group")},
+        **_OF_THE_GROUP,
+    },
+    "subscribe": {
+        "fetch_assignment": {"parameters": _FETCH},
+        "heartbeat": {"parameters": _JOINED_MEMBER, "requestBody": {"generation_id": 0}},
+        "leave": {"parameters": _JOINED_MEMBER},
+        **_OF_THE_GROUP,
+    },
+    "fetch_assignment": {
+        "heartbeat": {
+            "parameters": _SAME_MEMBER,
+            "requestBody": {"generation_id": "$response.body#/generation_id"},
+        },
+        "leave": {"parameters": _SAME_MEMBER},
+        **_OF_THE_GROUP,
+    },
+    "list_rebalances": {name: {"parameters": _FIRST_LISTED} for name in ("show_rebalance", "explain_rebalance")},
+}
+"""By operation: the calls that may follow it, and what they take from its request and its answer."""
+
+
+@schemathesis.hook
+def before_load_schema(context: HookContext, raw_schema: dict[str, Any]) -> None:
+    """Add OpenAPI links, along which schemathesis walks."""
+    for methods in raw_schema["paths"].values():
+        for operation in methods.values():
+            links = {
+                name: {"operationId": name, **taken}
+                for name, taken in _NEXT_CALLS.get(operation["operationId"], {}).items()
+            }
+            for status in {"200", "201"} & operation["responses"].keys() if links else ():
+                operation["responses"][status]["links"] = links
+
+
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
     if case.method.upper() != case.operation.method.upper():
