@@ -161,7 +161,9 @@ def caller_of(path: str, headers: Mapping[str, str], credentials: Credentials) -
     if path in OPEN_PATHS:
         return ANYBODY
     if is_page(path):
-        if _is_open_page(path) and not credentials.is_empty:
+        # a browser has the login and the files of pages before it has a token
+        is_open = path == LOGIN or (path.startswith("/ui/static/") and path.count("/") == 4)
+        if is_open and not credentials.is_empty:
             return VISITOR
         headers = with_session(headers)
     found = caller(None if credentials.is_empty else credentials.find, headers)
@@ -175,11 +177,6 @@ def caller_of(path: str, headers: Mapping[str, str], credentials: Credentials) -
 def forbidden(asked: Need, why: str) -> Problem:
     code = "CLUSTER_AUTHORIZATION_FAILED" if asked.group_id is None else "GROUP_AUTHORIZATION_FAILED"
     return Problem(code, why)
-
-
-def _is_open_page(path: str) -> bool:
-    """The login, and the files that every page is made of: a browser has them before it has a token."""
-    return path == LOGIN or (path.startswith("/ui/static/") and path.count("/") == 4)
 
 
 def need(call: Call | None, path: str) -> Need:

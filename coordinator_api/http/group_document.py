@@ -222,6 +222,7 @@ def drained_levers(
 
 def _missing_of_group(group: GroupDescription, members: Sequence[GroupMemberAnswer]) -> list[MissingForDrain]:
     """What concerns all tasks."""
+    last = group.image.last_rebalance
     late = sorted(member.member_id for member in _present(members) if not member.fetched)
     if group.held is not None:
         why = "a rebalance waits for approval"
@@ -229,9 +230,7 @@ def _missing_of_group(group: GroupDescription, members: Sequence[GroupMemberAnsw
         why = "a rebalance is under way"
     elif late:
         why = f"not yet fetched its assignment: {', '.join(late)}"
-    elif (
-        group.image.last_rebalance is not None and group.image.last_rebalance.end.outcome is RebalanceOutcome.FOLLOW_UP
-    ):
+    elif last is not None and last.end.outcome is RebalanceOutcome.FOLLOW_UP:
         why = "the rebalance that hands over its tasks comes next"
     else:
         return []
