@@ -48,6 +48,7 @@ def create_query_app(instance: Queryable) -> FastAPI:
     app.add_exception_handler(QueryProblem, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_unreadable_request)
     app.add_exception_handler(HTTPException, _on_unknown_address)
+    app.add_exception_handler(Exception, _on_fault)
     _add_instance_routes(app, instance)
     _add_store_routes(app, instance)
     return app
@@ -169,6 +170,11 @@ async def _on_unreadable_request(request: Request, error: Exception) -> Response
     assert isinstance(error, RequestValidationError)
     what = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
     return await _on_problem(request, QueryProblem(QueryCode.INVALID_REQUEST, what))
+
+
+async def _on_fault(request: Request, error: Exception) -> Response:
+    # uvicorn logs the error and closes the connection: without the header, a caller would send its next question on it
+    return Response("Internal Server Error", 500, headers={"Connection": "close"})
 
 
 async def _on_unknown_address(request: Request, error: Exception) -> Response:
