@@ -13,6 +13,7 @@
 | `jvm-runtime` | CPU a record of a stream thread, for five applications | Kafka Streams in a JVM; also Quix, Spark |
 | `failover` | the time until a lost task runs again | the session time-out, which a silent death has to wait for |
 | `failover-defaults` | the same for README's application with default settings | Kafka Streams with its defaults |
+| `kills` | the same for process after process, every other one killed while a rebalance is under way | one second |
 | `promotion` | the time until a group that has grown is balanced | the same with Kafka's probing deadline |
 | `kafka-log` | records read from and written to Kafka | plain loops of aiokafka on the same broker |
 | `group-load` | a coordinator with thousands of members, and hostile callers | a broker with as many members |

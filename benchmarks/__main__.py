@@ -18,6 +18,7 @@ from benchmarks import (
     failover_defaults,
     idle,
     kafka_log,
+    kills,
     minimal_movement,
     processing_rate,
     promotion,
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "jvm-runtime": jvm_runtime.run,
     "failover": failover.run,
     "failover-defaults": failover_defaults.run,
+    "kills": kills.run,
     "promotion": promotion.run,
     "kafka-log": kafka_log.run,
     "group-load": group_load.run,
@@ -62,6 +64,7 @@ WITH_OPTIONS = {
     "idle": idle.run_with_options,
     "jvm-leader": jvm_leader.run_with_options,
     "jvm-runtime": jvm_runtime.run_with_options,
+    "kills": kills.run_with_options,
     "latency": latency.run_with_options,
     "storage-faults": storage_faults.run_with_options,
 }

@@ -1,19 +1,14 @@
 """A group whose instances are real processes of one machine, fed without a pause, to be killed one by one.
 
-It has one coordinator process, an embedded log, a standby for each task, and exactly-once. Instances are forked from a
-process that has imported everything, so that starting one takes no CPU from the others.
+It has one coordinator process, an embedded log, a standby for each task, and exactly-once.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import random
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,11 +18,10 @@ from benchmarks.applications import APPLICATION_ID, EVENTS, counting, create_top
 from benchmarks.feed import FedRecord, Feed
 from benchmarks.flat_out import FlatOut
 from benchmarks.handovers import all_run
-from spark_jobs.workers.executor_identity import ExecutorIdentity
+from benchmarks.instance_processes import InstanceProcesses
 from spark_jobs.workers.group_view import GroupView, wait_until_held
-from spark_jobs.workers.member_process import InstanceSettings, run_instance
-from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
-from streams_runtime.application import Application, group_body
+from spark_jobs.workers.ownership_log import OwnershipLine
+from streams_runtime.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -46,29 +40,22 @@ ACCEPTABLE_LAG_FLAT_OUT = 20_000
 """Each key changes once a commit: two seconds of changes."""
 _DIFFERENT_KEYS = 1_000
 _TIMEOUT_S = 60.0
-_FORKING = multiprocessing.get_context("forkserver")
 
 
 class FailingGroup:
     """The group, stable when the context is entered. `directory`: for everything that it keeps. `flat_out`: it gets
     more than it can process; else each record is a change that a standby has to read.
 
-    `feed`: of a group that runs flat out. `deaths`: process id to when it got the signal that ended it, in milliseconds
-    since the epoch.
+    `feed`: of a group that runs flat out.
     """
 
     def __init__(self, directory: Path, *, flat_out: bool = False) -> None:
         self._directory = directory
         self._is_flat_out = flat_out
         self.feed: FlatOut | None = None
-        self._log_dir = directory / "ownership"
         self._address = f"embedded:{(directory / 'log').absolute()}"
         self._closing = ExitStack()
-        self._instances: dict[int, ForkServerProcess] = {}
-        self._incarnation = 0
         self._declared = 0
-        self._ended: list[ForkServerProcess] = []
-        self.deaths: dict[int, float] = {}
 
     def __enter__(self) -> Self:
         with ExitStack() as closing:
@@ -85,13 +72,13 @@ class FailingGroup:
                     },
                 )
             )
-            self._url = coordinator.url
             self._client = closing.enter_context(CoordinatorClient(coordinator.url))
             self._declare()
-            _FORKING.set_forkserver_preload(["benchmarks.failing_group"])
-            closing.callback(self._end_instances)
+            self._instances = closing.enter_context(
+                InstanceProcesses(_configs(self._address, TASKS, self._is_flat_out), coordinator.url, self._directory)
+            )
             for partition in range(INSTANCES):
-                self._start(partition)
+                self._instances.start(partition)
             if self._is_flat_out:
                 self.feed = closing.enter_context(FlatOut(log, TASKS, random.Random(TASKS)))
             else:
@@ -105,42 +92,29 @@ class FailingGroup:
     ) -> None:
         self._closing.close()
 
+    @property
+    def deaths(self) -> Mapping[int, float]:
+        """Process id to when it got the signal that ended it, in milliseconds since the epoch."""
+        return self._instances.deaths
+
     def lines(self) -> list[OwnershipLine]:
         """What all threads ever wrote down."""
-        return read_ownership(self._log_dir)
+        return self._instances.lines()
 
     def end(self, partition: int, number: signal.Signals) -> float:
         """Send an instance the signal that ends it: when, in milliseconds since the epoch."""
-        process = self._instances.pop(partition)
-        self._ended.append(process)
-        assert process.pid is not None, "it was started"
-        self.deaths[process.pid] = time.time() * 1_000
-        os.kill(process.pid, number)
-        return self.deaths[process.pid]
+        return self._instances.end(partition, number)
 
     def replace(self, partition: int) -> None:
         """Start it anew, and wait until everybody has tasks, and every task runs and has a standby again."""
-        self._start(partition)
+        self._instances.start(partition)
         self._settle()
-
-    def _start(self, partition: int) -> None:
-        self._incarnation += 1
-        process = _FORKING.Process(
-            target=_be_instance,
-            args=(
-                *(self._address, self._url, str(self._directory), str(self._log_dir)),
-                *(partition, self._incarnation, self._is_flat_out),
-            ),
-        )
-        process.start()
-        self._instances[partition] = process
 
     def _declare(self) -> None:
         """Each time a little different, so that a rebalance begins."""
         self._declared += 1
-        self._client.declare(
-            APPLICATION_ID, group_body(_application(self._address, TASKS + self._declared, self._is_flat_out))
-        )
+        configs = _configs(self._address, TASKS + self._declared, self._is_flat_out)
+        self._client.declare(APPLICATION_ID, group_body(counting(configs)))
 
     def _settle(self) -> None:
         """Who comes back warms up first; the rebalance after that, which a probing rebalance would bring in ten
@@ -157,14 +131,7 @@ class FailingGroup:
         return len(view.members) == INSTANCES and all(lag <= most for lag in view.lags.values())
 
     def _wait(self, wanted: Callable[[GroupView], bool], what: str) -> GroupView:
-        return wait_until_held(self._client, APPLICATION_ID, self._log_dir, wanted, what, _TIMEOUT_S)
-
-    def _end_instances(self) -> None:
-        processes = [*self._instances.values(), *self._ended]
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.join()
+        return wait_until_held(self._client, APPLICATION_ID, self._instances.log_dir, wanted, what, _TIMEOUT_S)
 
 
 def _events(chance: random.Random) -> Iterator[list[FedRecord]]:
@@ -176,35 +143,22 @@ def _events(chance: random.Random) -> Iterator[list[FedRecord]]:
         ]
 
 
-def _application(address: str, warmup_replicas: int, flat_out: bool) -> Application:
+def _configs(address: str, warmup_replicas: int, flat_out: bool) -> dict[str, object]:
     """Flat out with the record cache that is the default."""
     every_record = {} if flat_out else {"statestore.cache.max.bytes": 0}
-    return counting(
-        {
-            "application.id": APPLICATION_ID,
-            "bootstrap.servers": address,
-            "processing.guarantee": "exactly_once_v2",
-            "commit.interval.ms": COMMIT_INTERVAL_MS,
-            **every_record,
-            "num.standby.replicas": 1,
-            "max.warmup.replicas": warmup_replicas,
-            "acceptable.recovery.lag": _acceptable_lag(flat_out),
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
-            "leave.on.disconnect": False,  # as in Kafka: only the session tells of a silent death
-        }
-    )
-
-
-def _be_instance(
-    address: str, url: str, directory: str, log_dir: str, partition: int, incarnation: int, flat_out: bool
-) -> None:
-    """The body of an instance's process. What it says goes to a file: tracebacks of killed ones are not news."""
-    with open(f"{directory}/instances.log", "ab") as output:
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-    settings = InstanceSettings(_application(address, TASKS, flat_out), url, 1, f"{directory}/state", log_dir)
-    run_instance(settings, partition, incarnation, ExecutorIdentity(f"e{partition}", None))
+    return {
+        "application.id": APPLICATION_ID,
+        "bootstrap.servers": address,
+        "processing.guarantee": "exactly_once_v2",
+        "commit.interval.ms": COMMIT_INTERVAL_MS,
+        **every_record,
+        "num.standby.replicas": 1,
+        "max.warmup.replicas": warmup_replicas,
+        "acceptable.recovery.lag": _acceptable_lag(flat_out),
+        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+        "leave.on.disconnect": False,  # as in Kafka: only the session tells of a silent death
+    }
 
 
 def _acceptable_lag(flat_out: bool) -> int:

@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Self
 
@@ -76,13 +77,12 @@ class FlatOut:
             if time.monotonic() > deadline_s:
                 raise AssignorFault(f"the group has not processed everything within {_ENDS_WITHIN_S:g} s")
             time.sleep(_LOOK_INTERVAL_S)
-        counted = _last_results(self._log)
         written = {
             key: count * self._rounds[partition]
             for partition, keys in self._keys.items()
             for key, count in Counter(keys).items()
         }
-        return sum(counted.get(key) != written.get(key) for key in counted.keys() | written.keys())
+        return miscounted(self._log, written)
 
     def _left(self, partition: TopicPartition) -> int:
         committed = self._log.committed_offsets(APPLICATION_ID, [partition]).get(partition)
@@ -97,6 +97,12 @@ class FlatOut:
                     self._producer.send_columns(partition, keys, values, [now_ms] * _ROUND_RECORDS)
                     self._producer.flush()
                     self._rounds[partition] += 1
+
+
+def miscounted(log: Log, written: Mapping[bytes, int]) -> int:
+    """The number of keys whose last committed result is not how often they were written."""
+    counted = _last_results(log)
+    return sum(counted.get(key) != written.get(key) for key in counted.keys() | written.keys())
 
 
 def _last_results(log: Log) -> dict[bytes, int]:

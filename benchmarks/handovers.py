@@ -79,22 +79,24 @@ def lost_tasks(lines: Iterable[OwnershipLine], died_ms: float, deaths: Mapping[i
 def handover(lines: Sequence[OwnershipLine], task: str, died_ms: float, deaths: Mapping[int, float]) -> Handover | None:
     """The way of a lost task to the first owner that processed a record of it, None when nobody has.
 
-    `lines`: sorted by time. Owners that the task only passed count as part of the rebalance.
+    `lines`: sorted by time. Owners that the task only passed count as part of the rebalance. An owner that had joined
+    a rebalance before the death, which then gave it the task, had nothing to detect.
     """
-    later = [line for line in lines if line.at_ms >= died_ms and deaths.get(line.pid, line.at_ms) >= line.at_ms]
-    processed = next((line for line in later if line.event is OwnershipEvent.PROCESSED and line.task == task), None)
+    processed = first_record(lines, task, died_ms, deaths)
     if processed is None:
         return None
-    of_owner = [
+    until_processed = [
         line
-        for line in later
+        for line in lines
         if (line.thread, line.pid) == (processed.thread, processed.pid) and line.at_ms <= processed.at_ms
     ]
-    told_ms = next((line.at_ms for line in of_owner if line.event is OwnershipEvent.JOINING), died_ms)
+    of_owner = [line for line in until_processed if line.at_ms >= died_ms]
     assigned_ms = died_ms
-    for before, line in pairwise(of_owner):
-        if task in line.active and task not in before.active:
+    for before, line in pairwise(until_processed):
+        if task in line.active and task not in before.active and line.at_ms >= died_ms:
             assigned_ms = line.at_ms
+    joined = (line.at_ms for line in of_owner if line.event is OwnershipEvent.JOINING and line.at_ms <= assigned_ms)
+    told_ms = next(joined, died_ms)
     restored = next((line for line in of_owner if line.event is OwnershipEvent.RESTORED and line.task == task), None)
     restored_ms = assigned_ms if restored is None else restored.at_ms
     return Handover(
@@ -103,6 +105,22 @@ def handover(lines: Sequence[OwnershipLine], task: str, died_ms: float, deaths: 
         restored_ms - assigned_ms,
         processed.at_ms - restored_ms,
         0 if restored is None else restored.records or 0,
+    )
+
+
+def first_record(
+    lines: Sequence[OwnershipLine], task: str, died_ms: float, deaths: Mapping[int, float]
+) -> OwnershipLine | None:
+    """The line in which an owner has processed a first record of a lost task; None when nobody has."""
+    return next(
+        (
+            line
+            for line in lines
+            if line.event is OwnershipEvent.PROCESSED
+            and line.task == task
+            and died_ms <= line.at_ms <= deaths.get(line.pid, line.at_ms)
+        ),
+        None,
     )
 
 

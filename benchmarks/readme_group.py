@@ -189,11 +189,12 @@ def _follows(status: GroupStatus) -> bool:
     """Whether every active task runs and, if it has state, some other copy of it has caught up."""
     copies = [copy for row in status.threads for copy in row.copies]
     active = [copy for copy in copies if copy.role == ACTIVE and copy.state == RUNNING]
-    caught_up = {copy.task for copy in copies if _is_caught_up(copy)}
+    caught_up = {copy.task for copy in copies if is_caught_up(copy)}
     return {copy.task for copy in active if _has_state(copy.task)} <= caught_up and len(active) == TASKS
 
 
-def _is_caught_up(copy: CopyStatus) -> bool:
+def is_caught_up(copy: CopyStatus) -> bool:
+    """Whether it is a standby or warm-up that follows its active task."""
     return copy.role != ACTIVE and copy.state == RUNNING and copy.lag is not None and copy.lag <= CAUGHT_UP_LAG
 
 

@@ -13,6 +13,7 @@ from benchmarks import (
     failover,
     failover_defaults,
     idle,
+    kills,
     processing_rate,
     promotion,
     restore_memory,
@@ -120,6 +121,19 @@ def test_should_print_how_long_tasks_stand_still_when_their_instance_ends() -> N
         assert sum(steps) == pytest.approx(total, abs=3)
         assert slow == longest == total
     assert found["SIGKILL"][1] >= 300, "nobody can know before most of the session timeout has passed"
+
+
+@pytest.mark.long
+def test_should_print_how_long_tasks_stand_still_when_processes_are_killed_also_during_rebalances() -> None:
+    text = printed("kills")
+    found = rows(text)
+    (times, measured, *milliseconds, late) = found["all"]
+    assert times == kills.QUICK_KILLS
+    assert measured + found["without a ready standby"][1] >= kills.QUICK_KILLS - 1, "a rebalance may leave one no task"
+    assert 0 < milliseconds[0] <= milliseconds[-1]
+    assert late <= measured
+    assert found[kills.WHILE_STABLE][0] + found[kills.IN_REBALANCE][0] == times
+    assert ", 0 keys miscounted; goal: " in " ".join(text.split())
 
 
 @pytest.mark.long

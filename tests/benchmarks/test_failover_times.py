@@ -54,6 +54,20 @@ def test_should_follow_a_task_to_the_owner_that_processed_it() -> None:
     assert found == Handover(detection=300, rebalance=150, restore=0, first_record=30, records=0)
 
 
+def test_should_count_no_detection_for_an_owner_that_had_joined_before_the_death() -> None:
+    lines = [
+        line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
+        line(9_900, OwnershipEvent.STARTED, NEXT, ()),
+        line(9_950, OwnershipEvent.JOINING, NEXT, ()),
+        line(10_200, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
+        line(10_300, OwnershipEvent.JOINING, NEXT, ("0_0",)),
+        line(10_400, OwnershipEvent.RESTORED, NEXT, ("0_0",), "0_0"),
+        line(10_410, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
+    ]
+    found = handover(lines, "0_0", DIED_MS, DEATHS)
+    assert found == Handover(detection=0, rebalance=200, restore=200, first_record=10, records=5)
+
+
 def test_should_not_take_the_last_work_of_the_one_that_ends_for_that_of_its_successor() -> None:
     lines = [
         line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
