@@ -9,8 +9,8 @@ Rules:
 - It names the news that the process knows, but only when every member accepted its reply. If one did not, all are
   sent again.
 - After a failure the next one follows at once: a coordinator that was restarted is there, or the next of several. It is
-  not held, so that it is soon known whether the coordinator answers. Further ones follow more and more slowly, as do
-  those that are all answered at once.
+  not held, so that it is soon known whether the coordinator answers. Further ones follow more and more slowly. So do
+  heartbeats that are answered at once without news: the coordinator holds none for now.
 - Notices of the instance go along after they have changed, and again after a failure: the coordinator keeps them in
   memory only.
 
@@ -34,7 +34,7 @@ JOINS_TOGETHER_MS = 100
 
 QUICK_ANSWER_MS = 50
 QUICK_ANSWERS = 5
-"""So many heartbeats in a row may be answered sooner than `QUICK_ANSWER_MS` before the next one waits."""
+"""So many heartbeats in a row may be answered without news sooner than `QUICK_ANSWER_MS` before the next one waits."""
 
 SHORTEST_ANSWER_TIMEOUT_MS = 500
 SHORTEST_OF_SEVERAL_MS = 250
@@ -147,8 +147,11 @@ class HeartbeatRhythm:
     def answered(self, now_ms: int, news: str, chance: float, *, all_count: bool) -> None:
         """`news`: the digest in the answer. `all_count`: every member accepted its reply."""
         self.failures = 0
+        # news comes at once, and more of it may follow: rebalances that follow each other must not wait for a rest
+        brings_news = all_count and news != self.known
         self.known = news if all_count else None
-        self._quick_answers = self._quick_answers + 1 if now_ms - self._sent_ms < QUICK_ANSWER_MS else 0
+        is_quick = now_ms - self._sent_ms < QUICK_ANSWER_MS
+        self._quick_answers = self._quick_answers + 1 if is_quick and not brings_news else 0
         if self._quick_answers > QUICK_ANSWERS:
             self._rest(now_ms, self._quick_answers - QUICK_ANSWERS, None, chance)
 

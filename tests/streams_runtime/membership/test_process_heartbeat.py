@@ -127,7 +127,7 @@ def test_should_rest_as_long_as_the_coordinator_asks_but_never_longer_than_betwe
 def test_should_slow_down_when_all_are_answered_at_once_and_not_after_one_that_was_held() -> None:
     def answered(at_once: int, after_ms: int = 1) -> int:
         heartbeat = HeartbeatRhythm(INTERVAL_MS)
-        for _ in range(at_once):
+        for _ in range(1 + at_once):  # the first answer is news
             heartbeat.begins(0)
             heartbeat.answered(1, "n", 0.0, all_count=True)
         heartbeat.begins(10_000)
@@ -137,6 +137,22 @@ def test_should_slow_down_when_all_are_answered_at_once_and_not_after_one_that_w
     assert answered(QUICK_ANSWERS - 1) == 0
     assert [answered(QUICK_ANSWERS), answered(QUICK_ANSWERS + 1)] == [11, 21]
     assert answered(QUICK_ANSWERS + 1, after_ms=INTERVAL_MS) == 0
+
+
+def test_should_never_rest_while_each_answer_brings_news() -> None:
+    heartbeat = HeartbeatRhythm(INTERVAL_MS)
+    for number in range(3 * QUICK_ANSWERS):
+        heartbeat.begins(number)
+        heartbeat.answered(number, f"news {number}", 1.0, all_count=True)
+    assert heartbeat.rests_until_ms == 0
+
+
+def test_should_slow_down_while_a_member_does_not_accept_its_reply() -> None:
+    heartbeat = HeartbeatRhythm(INTERVAL_MS)
+    for number in range(QUICK_ANSWERS + 1):
+        heartbeat.begins(0)
+        heartbeat.answered(1, f"news {number}", 0.0, all_count=False)
+    assert heartbeat.rests_until_ms == 11
 
 
 def test_should_name_the_news_only_when_every_member_took_them_in() -> None:
