@@ -127,7 +127,7 @@ def with_standbys_of_its_own(original: Any) -> Any:
 def hands_out_at_once(_: Any) -> Any:
     def hand_out(group_assignment: Any, state: Any, consumer: str, tasks: Any) -> Any:
         found = [(partition, task) for task in tasks for partition in group_assignment.partitions_for_task[task]]
-        return sorted(found, key=lambda each: each[0]), [], False
+        return sorted(found, key=lambda each: each[0]), []
 
     return hand_out
 
