@@ -1,13 +1,15 @@
 """The group protocol as a pure state machine. It knows no clock, no store, no HTTP and no threads.
 
-The whole loop, for one group that the caller has locked:
+The whole loop, for one group. The caller runs `handle` and `apply` without an await between them:
 
     outcome = group.handle(event, now_ms)      # decides; changes nothing that has to survive a crash
+    group.apply(outcome.records, now_ms)       # the only way in which the state changes, in memory for now
     store.commit(group_id, outcome.records)    # one transaction, together with the recorded rebalance
-    group.apply(outcome.records, now_ms)       # the only way in which the durable state changes
     answer(outcome.response)                   # answered means durable
     run(outcome.rebalance)                     # compute it, then send AssignmentComputed
     tick_at(group.next_timer_ms)               # send a Tick then; the time after a later event replaces this one
+
+When the commit fails, the caller replays the group from the store, and sends `Recovered`.
 
 Heartbeats and fetches need no turn and no commit. While others wait for the store, they are answered from the last
 committed state:
@@ -33,7 +35,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              events          requests of members and operators, results of rebalances, time
              records         what each record makes of the state, of sessions and timers, and its wording in errors
              record_codec    records as JSON, under names that never change
-             outcome         what comes of an event: records, answer, rebalance, timer; and one event being handled
+             outcome         what comes of an event: records, answer, rebalance; and one event being handled
     loop     group           `Group`, and which rule handles which event
              snapshot        the state as the shortest list of records, also after a loss or damage
              invariants      what always holds

@@ -39,7 +39,7 @@ _COMPUTED_NEXT = (GenerationStarted, RebalanceKept)
 
 
 class Group:
-    """The state machine of one group. Not thread-safe: the caller locks from `handle` to `apply`."""
+    """The state machine of one group. Not thread-safe: nothing may come between `handle` and `apply`."""
 
     def __init__(self, group_id: str, limits: GroupLimits) -> None:
         self.group_id = group_id
@@ -66,7 +66,7 @@ class Group:
 
     @property
     def image(self) -> GroupImage:
-        """The durable state, immutable."""
+        """The state after the last record that was applied, immutable. Its commit may be under way."""
         return self._image
 
     @property
@@ -106,7 +106,8 @@ class Group:
         return respond(self._liveness, self._image, image, event, now_ms)
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
-        """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition.
+        """Take in records, in order: before their commit, or from the store in a replay. `now_ms`: the time of their
+        event. Raises IllegalTransition.
 
         The state that the last `handle` worked out for these very records is adopted, when nothing happened since.
         """

@@ -1,9 +1,9 @@
 """Members join, rejoin, leave, and are removed when their sessions end.
 
-A join is answered at once. It never waits for the rebalance: members learn of that by heartbeats, and fetch their
-assignment when it is there. So a join that is sent again, because its answer was lost, must change nothing: the same
-bytes for the same rebalance are the same join. To force a rebalance, a member changes the unique field of its
-subscription. Source: `classicGroupJoin...`, `updateStaticMemberThenRebalanceOrCompleteJoin` and
+A join is answered as soon as it is committed. It never waits for the rebalance: members learn of that by heartbeats,
+and fetch their assignment when it is there. So a join that is sent again, because its answer was lost, must change
+nothing: the same bytes for the same rebalance are the same join. To force a rebalance, a member changes the unique
+field of its subscription. Source: `classicGroupJoin...`, `updateStaticMemberThenRebalanceOrCompleteJoin` and
 `classicGroupLeaveToClassicGroup`, `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`;
 KIP-345 for static members.
 
@@ -15,7 +15,7 @@ to come back:
 
 - A member that is away stays in the group with its place and its assignment. Nobody waits for it: not the joins of a
   rebalance, not the fetches after one. Its own requests are refused, because a process that left asks for nothing.
-- It comes back by a first join with its client id and its process id; a static member as its next incarnation does.
+- It comes back by a first join with its client id and its process id; a static member by its group instance id.
   It goes on with its assignment when the group is stable, no rebalance ran meanwhile, and nothing has changed that a
   rebalance decides by. Otherwise its join starts a rebalance.
 - A rebalance that runs meanwhile places it as if it held what it was assigned (`subscription_now`). A process that is

@@ -1,7 +1,6 @@
-"""The outcome of an event: records to commit, the answer, the rebalance to compute, and when to come back.
+"""The outcome of an event: records to commit, the answer, and the rebalance to compute.
 
-The docstring of this package says in which order the caller deals with them. When the commit fails, the caller drops
-the outcome and sends a `Tick` soon after; the group is as it was before the event.
+The docstring of this package says in which order the caller deals with them, and what follows a commit that fails.
 """
 
 from __future__ import annotations
@@ -210,10 +209,7 @@ class RunRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`rebalance`: the rebalance to compute now, or None.
-
-    Whenever `records` is not empty, the caller handles again the requests that it holds.
-    """
+    """`rebalance`: the rebalance to compute now, or None."""
 
     records: tuple[CoordinatorRecord, ...]
     response: Response
@@ -223,9 +219,9 @@ class Outcome:
 class GroupTransition:
     """The handling of one event: rules emit records one by one, and each decision sees the state after the last record.
 
-    `image`, `liveness`: the state after the records so far. Neither touches that of the group, so `Group.apply` can
-    adopt both once the records count. But for notes before the first record: those go to the liveness of the group
-    itself, because they need no commit.
+    `image`, `liveness`: the state after the records so far. From the first record on, `liveness` is a copy, so
+    `Group.apply` can adopt both. Before it, a rule notes signs of life in the liveness of the group itself, because
+    they need no commit.
     """
 
     def __init__(self, limits: GroupLimits, image: GroupImage, liveness: Liveness, now_ms: int) -> None:

@@ -1,7 +1,7 @@
 """The records of a group. The state of a group is what its records replay to; nothing else changes it.
 
-A record is one small fact, and records have an order. `Group.handle` computes them, the caller commits them in one
-transaction, and `Group.apply` takes them in. `record_codec` writes each one as a JSON object, under the names of its
+A record is one small fact, and records have an order. `Group.handle` computes them, `Group.apply` takes them in, and
+the caller commits them in one transaction. `record_codec` writes each one as a JSON object, under the names of its
 class and fields, which therefore never change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: there one
 record holds a whole group; here a record is one change, and `snapshot` gives the shortest list that replays to the same
 state. Only a snapshot has the `...Restored` records.
@@ -175,7 +175,7 @@ class MemberSubscribed(CoordinatorRecord):
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """The generation that it joined for has yet to begin."""
+        """The generation that it joined for may have yet to begin; the one before it has begun."""
         return self.join.generation_id - 1
 
     def known_member(self) -> str | None:

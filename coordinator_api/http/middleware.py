@@ -1,12 +1,12 @@
 """The one middleware of the service: each request passes it before FastAPI finds its route.
 
-    public address -> audit -> no upgrade -> who calls -> may they -> the whole body, within its limits
+    public address -> which call -> audit -> no upgrade -> who calls -> may they -> the whole body, within limits
     -> the owner of the group -> route -> audit line -> answer -> metrics
 
 The caller's right is checked before the body is read, so a stranger cannot fill the memory. A body is read whole before
 its route runs, so that a route never sees half of one: each call has a limit for its size, all bodies together have one
 for their memory, and a body has to arrive in time. A call about a group of another coordinator is redirected. An error
-of any room becomes a problem, an unexpected one with status 500.
+of any package becomes a problem, an unexpected one with status 500.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ BODIES_AT_ONE_TIME = 8
 
 
 SMALL_BYTES = 65_536
-"""A body up to this size counts only while it arrives in pieces: processes have a heartbeat held all the time, and the
-memory for large bodies must be no bound for their number.
+"""A body up to this size counts only while it arrives in pieces, so heartbeats that are held use up none of the memory
+for large bodies.
 """
 
 

@@ -7,8 +7,8 @@ Between the two, `group` is ahead of `image`. Everybody but the next event sees 
 store. A write whose end is not known (the store did not answer, or another process wrote) makes the group uncertain:
 it is read from the store again before it takes the next event. A log that has grown long is rewritten as one snapshot.
 
-Each write names the epoch in which the group is owned here. One that succeeds proves that it still was, so its events
-are answered; where nothing is to be written, the lease is looked at instead. The epoch is never learned by reading.
+Each write names the epoch in which the group is owned here: the epoch at which the group was taken or made. One that
+succeeds proves that the group still was owned. The lease is checked before each commit, also when nothing is written.
 """
 
 from __future__ import annotations

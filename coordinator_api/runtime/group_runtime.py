@@ -67,8 +67,8 @@ LONGEST_WAIT_FOR_STORE_S = 0.5
 """How long a heartbeat waits for its group to be read again, after a write whose end is not known."""
 
 _NO_NEWS = (MemberSubscribed, GenerationStarted)
-"""Records after which no held request has another answer: a member that subscribes, and a generation that begins to be
-computed, give nobody anything to do."""
+"""Records after which no held request is asked again: a member that subscribes, and a generation that begins to be
+computed, give no member anything new to do."""
 
 _NO_GENERATION = -1
 """A heartbeat of this generation is a sign of life and acknowledges nothing."""
@@ -78,7 +78,7 @@ class GroupRuntime:
     """Owns one group. Every change goes through `handle`, heartbeats and fetches through `respond`. `image` may be read
     at any time.
 
-    Whatever answers raises NotOwner once the group is owned elsewhere, and LeaseEnded while nobody knows.
+    Each method that answers raises NotOwner once the group is owned elsewhere, and LeaseEnded while that is not known.
     """
 
     def __init__(
@@ -159,8 +159,8 @@ class GroupRuntime:
         return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
     async def respond(self, event: HeartbeatOrFetch) -> Response:
-        """Answers at once, also while a commit or a rebalance is under way. Only an uncertain group makes it wait, and
-        for LONGEST_WAIT_FOR_STORE_S at most.
+        """Answers at once, also while a commit or a rebalance is under way. It waits for a commit that it has caused
+        itself, LONGEST_WAIT_FOR_OWN_TICK_S at most, and for an uncertain group, LONGEST_WAIT_FOR_STORE_S at most.
 
         Raises StoreError when the group is uncertain, cannot be read again, and has bad news for the member.
         """

@@ -78,7 +78,7 @@ class _HeldRequest:
 
 
 class HeldRequests:
-    """Of one group. `wake` after every change that may alter the answer to one of them."""
+    """Of one group. `wake` after every change that gives a member something to do."""
 
     def __init__(self, ask: Ask, weigh: Weigh = lambda _: 0) -> None:
         self._ask = ask

@@ -129,8 +129,8 @@ _CHANGE = (
 class Repository:
     """The store of one coordinator. Every method raises StoreError when the store cannot be used.
 
-    After a StoreError the caller does not know whether a write was made: it reads the group again before it goes on.
-    After a `ConcurrentWriter` or a `NotOwner`, nothing was written.
+    After ConcurrentWriter, NotOwner or StoreBusy nothing was written. After any other StoreError the caller does not
+    know whether a write was made: it reads the group again before it goes on.
 
     `epoch` of a write is that of the group's log as it was loaded. It stays the same for as long as the coordinator
     owns the group. On SQLite one process has all groups, and it is 0.

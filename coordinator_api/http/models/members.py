@@ -170,7 +170,7 @@ class SubscriptionBody(_SentByMember):
             raise ValueError("is of a first join; a rejoin is repeated with its member_id")
         return join_id
 
-    def of_member(self, new_member_id: str) -> Join:
+    def to_join(self, new_member_id: str) -> Join:
         """`new_member_id`: a fresh id, for a join that makes a new member."""
         return Join(
             subscription=self.subscription,

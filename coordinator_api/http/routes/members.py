@@ -78,7 +78,7 @@ _LEAVE = JsonBody(LeaveBody, required=False)
 
 
 async def _admit_join(coordinator: TheCoordinator) -> None:
-    """Raises TooManyRequests before a body is decoded that would be refused."""
+    """Runs before the body is decoded. Raises TooManyRequests."""
     coordinator.overload.admit("join")
 
 
@@ -97,7 +97,7 @@ async def subscribe(
     await _check_subscription(body.subscription)
     joined = accepted(
         await runtime.handle(
-            body.of_member(coordinator.new_member_id(body.client_id, body.group_instance_id)),
+            body.to_join(coordinator.new_member_id(body.client_id, body.group_instance_id)),
             tenant=principal_of(request).group_prefix,
         ),
         JoinAnswered,
