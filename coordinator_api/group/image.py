@@ -1,4 +1,4 @@
-"""The durable state of one group, as immutable values. Only `apply` of a record (`records`) makes another state.
+"""The recorded state of one group, as immutable values. Only `apply` of a record (`records`) makes another state.
 
 A member is what its last join said and what the last rebalance gave it. Records and snapshots carry these same values,
 so each field is declared once. Source: `ClassicGroup`, `ClassicGroupMember`.

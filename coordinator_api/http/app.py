@@ -30,8 +30,8 @@ _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 
 class Pages(NamedTuple):
-    """The web page: what `coordinator_api.web` serves, which stands above this room. `install`: called before the first
-    request.
+    """The web page: what `coordinator_api.web` serves, which stands above this package. `install`: called before the
+    first request.
     """
 
     routes: Sequence[BaseRoute]

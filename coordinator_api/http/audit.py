@@ -3,8 +3,8 @@
 A line says who did what, when, from where, why, and how it ended. It is written when the answer is known and before it
 goes out. What was answered was committed before, so each change that somebody heard of has its line, also when the
 process is killed. A call has one line, whether it was carried out or refused; one that another coordinator has to
-answer has it there. Not in it are reads, and what members do all the time and what changes no membership: heartbeats,
-and rejoins (status 200). `docs/formats.md` describes the fields.
+answer has it there. Left out are reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no
+new member (status 200). `docs/formats.md` describes the fields.
 
 A line is one JSON object of ASCII, so that nothing a caller sent begins a line of its own. It goes to a file or to the
 service's log, and is handed to the operating system before `write` returns: a crash of the process loses none. Only

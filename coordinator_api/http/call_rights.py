@@ -1,7 +1,8 @@
 """Who calls, and whether it may: the right that each call needs, and the token that the caller carries.
 
-`RequestGuard` checks the right before it reads a body. A caller that may look gets 404 for a call that is not in the
-table. `docs/how-to/protect-the-coordinator.md` has the same table for people, and a test tries each of its cells.
+`RequestGuard` checks the right before it reads a body. The table has all calls but the health checks; any other call
+gets 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same table for people, and a test tries each of its
+cells.
 
 The addresses below /ui answer people, and change with the page. A browser carries its token in a cookie that counts
 below /ui alone, so that no other web page can have a browser make a call below /v1.

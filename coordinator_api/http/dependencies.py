@@ -163,7 +163,7 @@ class JsonBody(Generic[Model]):
 
     def __init__(self, model: type[Model], *, required: bool = True, may_be_large: bool = False) -> None:
         """`required`: False when the call may come without a body, which then counts as `{}`. `may_be_large`: whether
-        it may have more than `OFF_LOOP_BYTES`; a setting has another limit then.
+        it may have more than `OFF_LOOP_BYTES`; then the limit of `RequestGuard` is the only one.
         """
         self.model = model
         self.required = required

@@ -1,7 +1,7 @@
 """Errors over HTTP: RFC 9457 `application/problem+json` whose `code` is Kafka's error name.
 
 Every error of the service leaves through `problem_response`, so a client can decide on `code` alone. This is the one
-place that turns errors of the rooms below into problems. A problem never echoes the values that the caller sent. An
+place that turns errors of the packages below into problems. A problem never echoes the values that the caller sent. An
 unexpected error shows no stack trace: the log has it, under the `instance` that the caller sees. Source of the names:
 `org.apache.kafka.common.protocol.Errors`.
 """

@@ -8,10 +8,10 @@
   number of events that wait for their commit.
 - `Quotas` bounds what one tenant may have: groups, members, bytes in the store, and computations at one time.
 
-A tenant is a prefix of group ids. It has what the groups have whose ids begin with it, whoever made them, and
-whichever coordinator leads them: those of others are counted once a second. Prefixes may be nested: a caller of `a-b-`
-keeps the quotas of that prefix and, if there are tokens for it, of `a-`, so that nobody gets more by giving himself
-tokens for parts of what is his. A caller that sees all groups has no quota.
+A tenant is a prefix of group ids. All groups whose ids begin with it count for the tenant, whoever made them and
+whichever coordinator leads them; groups of other coordinators are counted once a second. Prefixes may be nested: a
+caller of `a-b-` keeps the quotas of that prefix and, if there are tokens for it, of `a-`, so that nobody gets more by
+giving himself tokens for parts of what is his. A caller that sees all groups has no quota.
 
 Quotas refuse what is new: a group, a member, a definition, a report. Members that are in go on, and so do their
 rebalances. Nothing is scanned when somebody asks: each change of a group is added to the tenants that have it. Source
@@ -66,7 +66,7 @@ MOST_LAG_MS: dict[Kind, float] = {"computation": 250, "describe": 500, "join": 1
 """From this lag of the loop on, in milliseconds, requests of this kind are refused."""
 
 MOST_EVENTS_WAITING = 10_000
-"""From so many events that wait for their commit on, joins are refused."""
+"""Joins are refused once so many events wait for their commit."""
 
 
 @dataclass(slots=True)

@@ -73,10 +73,10 @@ REPLAYED_IN_A_THREAD_BYTES = 65_536
 class DurableGroup:
     """The caller sees to it that no two of `take`, `commit`, `reload` and `compact_if_long` run at once.
 
-    `image`: the state that is committed. Immutable, so it may be read anywhere at any time. `committed_sessions`: of
-    the members of `image`, as they were when the first event after it was taken. `stored_bytes`: of the group's log and
-    its recorded rebalances, as committed. `is_uncertain`: whether the store may have more, or less, than this process
-    knows.
+    `image`: the state that is committed. Immutable, so it may be read anywhere at any time. `committed_sessions`: from
+    before the first uncommitted event; a member that was removed since is still in it. `stored_bytes`: of the group's
+    log and its recorded rebalances, as committed. `is_uncertain`: whether the store may have more, or less, than this
+    process knows.
     """
 
     def __init__(

@@ -68,9 +68,9 @@ class TakenEvents:
 
 class EventQueue:
     """Of one group. `reloaded`: called when the group was read again. `committed`: called after each batch, before its
-    callers are answered. `failed`: called when events were failed, and the group has to be asked again soon.
+    callers are answered. `failed`: called after events failed: the caller sends a `Tick` soon.
 
-    `end`: why the log cannot be read; then each event fails of it.
+    `end`: why the log cannot be read; each event fails with it then.
     """
 
     def __init__(

@@ -5,9 +5,9 @@ the writer expects the group to be at, and the epoch in which its coordinator ow
 same group is refused, and the two never interleave.
 
 A write is one transaction. On SQLite one write is made at a time; on PostgreSQL those of different groups run at one
-time, and of two writes of one group the second waits for the group's row. Reads run beside them. Nothing that was
-written to an SQLite file is answered before `sqlite.OpenFile` has checked the file, and nothing that was read from a
-log before its checksums were compared (`stored_logs`).
+time, and of two writes of one group the second waits for the group's row. Reads run beside them. `sqlite.OpenFile`
+checks an SQLite file after each transaction, before the caller goes on. Of each log that is loaded the checksums are
+compared (`stored_logs`).
 
 `groups.stored_bytes` changes in the transaction that changes what it counts: the characters of a group's records, which
 are ASCII, and the bytes of its recorded rebalances.
@@ -132,8 +132,8 @@ class Repository:
     After ConcurrentWriter, NotOwner or StoreBusy nothing was written. After any other StoreError the caller does not
     know whether a write was made: it reads the group again before it goes on.
 
-    `epoch` of a write is that of the group's log as it was loaded. It stays the same for as long as the coordinator
-    owns the group. On SQLite one process has all groups, and it is 0.
+    `epoch` of a write is fixed when the group is taken or made. It stays the same for as long as the coordinator owns
+    the group. On SQLite one process has all groups, and it is 0.
 
     `retained_rebalances`: how many recorded rebalances are kept for each group (`rebalances.retained.count`).
     """

@@ -3,7 +3,7 @@
 SQLite keeps pages in memory and a file that it has opened, so it does not notice what others do to the file:
 
 - A file that was deleted, replaced or cut short goes on taking writes, which are lost when the process ends. `OpenFile`
-  compares the file with what was opened, before each commit and before each answer.
+  compares the file with what was opened, before each commit and after each transaction.
 - Damaged bytes are not noticed while their pages are in memory. `FileDamage` has SQLite look through the file by
   another connection, which has nothing in memory.
 - When SQLite opens a write-ahead log that was damaged, it drops the commits after the damage without a word.
@@ -71,9 +71,9 @@ def set_up(engine: AsyncEngine, *pragmas: str) -> None:
 
 
 class WriteTurns:
-    """Lets one write of this process after the other begin, in the order in which they ask. `begin`: what each begins.
+    """Begins the writes of this process one at a time, in the order in which they ask. `begin`: begins one.
 
-    Writers that all wait for SQLite's own lock would poll it, and wait longer. While one write waits for `patience_s`
+    Writers that all wait for SQLite's own lock would poll it, and wait longer. Once a write has waited `patience_s`
     because another program has locked the database, the others are refused with StoreBusy, so that a locked database
     holds up one call only.
     """
