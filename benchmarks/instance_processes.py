@@ -27,7 +27,7 @@ class InstanceProcesses:
     """The instances, by partition. When the context ends, so do they.
 
     `configs`: of the application, under dotted names. `directory`: for state, ownership logs and what instances print.
-    `deaths`: process id to when it got the signal that ended it, in milliseconds since the epoch.
+    `deaths`: process id to when it got the signal that ended it, in milliseconds since the epoch, until `forget_ended`.
     """
 
     def __init__(self, configs: Mapping[str, object], coordinator_url: str, directory: Path) -> None:
@@ -83,10 +83,15 @@ class InstanceProcesses:
         return read_ownership(self.log_dir)
 
     def forget_ended(self) -> None:
-        """Remove the ownership logs of ended instances: reading all of them would soon take CPU from the others."""
+        """Remove the ownership logs of ended instances, and their deaths.
+
+        Reading all logs would soon take CPU from the others, and after some hundred instances a new one gets the
+        process id of an old one: by its death the new one would be taken for dead.
+        """
         for pid in self.deaths:
             for file in self.log_dir.glob(f"*-{pid}{SUFFIX}"):
                 file.unlink()
+        self.deaths.clear()
 
     def _release_ended(self) -> None:
         """Each holds an open file until it is closed."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from benchmarks.handovers import Handover
+from benchmarks.instance_processes import InstanceProcesses
 from benchmarks.kills import IN_REBALANCE, WHILE_STABLE, Kill, copies_held, slow, table, tasks_run, verdict
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
+from spark_jobs.workers.ownership_log import SUFFIX, OwnershipEvent, OwnershipLine
 
 DEAD, ALIVE = 7, 8
 
@@ -53,6 +55,21 @@ def test_should_know_the_copies_that_living_processes_held_at_the_kill() -> None
         line(5, OwnershipEvent.ASSIGNED, ALIVE, ("0_0", "0_1")),
     ]
     assert copies_held(lines, [ALIVE], 4) == {("0_0", f"t{ALIVE}"), ("0_1", f"t{ALIVE}")}
+
+
+def test_should_not_take_a_new_instance_with_the_process_id_of_an_old_one_for_dead(tmp_path: Path) -> None:
+    instances = InstanceProcesses({}, "http://127.0.0.1:1", tmp_path)
+    instances.log_dir.mkdir()
+    log_of_dead, log_of_living = (instances.log_dir / f"thread-{pid}{SUFFIX}" for pid in (DEAD, ALIVE))
+    log_of_dead.touch()
+    log_of_living.touch()
+    instances.deaths[DEAD] = 3.0
+
+    instances.forget_ended()
+
+    assert not instances.deaths
+    assert not log_of_dead.exists()
+    assert log_of_living.exists()
 
 
 def test_should_count_a_kill_by_its_slowest_task_and_those_without_a_ready_standby_apart() -> None:
