@@ -10,7 +10,7 @@ PARALLEL := -n $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0
 NO_KAFKA := not kafka and not java
 BROWSERS := chromium chromium-browser google-chrome
 BROWSER_PACKAGES := chromium fonts-dejavu-core
-PURE := tests/assignor tests/coordinator_api/group tests/properties tests/simulation
+PURE := tests/assignor tests/assignor_cli tests/coordinator_client tests/operating_system tests/rebalance_analysis tests/coordinator_api/group tests/properties tests/simulation
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 # Tests start hundreds of Python processes; each would compile all that it imports anew.

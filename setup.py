@@ -15,7 +15,18 @@ import os
 
 from setuptools import Extension, find_packages, setup
 
-PACKAGES = ("assignor", "coordinator_api", "kafka_client", "kafka_groups", "spark_jobs", "streams_runtime")
+PACKAGES = (
+    "assignor",
+    "assignor_cli",
+    "coordinator_api",
+    "coordinator_client",
+    "kafka_client",
+    "kafka_groups",
+    "operating_system",
+    "rebalance_analysis",
+    "spark_jobs",
+    "streams_runtime",
+)
 COMPILED = (
     "assignor.clients.client_metadata",
     "assignor.clients.client_state",

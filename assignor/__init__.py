@@ -1,7 +1,6 @@
 """Kafka Streams' task placement, outside the JVM: subscription bytes in, assignment bytes out, with the reasons.
 
-`assign(snapshot, now_ms)` is one rebalance. The whole package is values in, values out; only `commands` and `reading`
-do I/O. Where each step is done:
+`assign(snapshot, now_ms)` is one rebalance. The whole package is values in, values out. Where each step is done:
 
 ====  =============================================================  ================================================
 step  what happens                                                   where
@@ -19,19 +18,14 @@ all   steps 0 to 4 in one function                                   `pipeline.p
 3     which host has which partitions                                `threads/hosts.py`
 4     tasks to threads                                               `threads/tasks_to_threads.py`
 4     held back until revoked, probing, bytes of every member        `threads/consumer_assignments.py`
---    one rebalance as one document; equal to a recorded one or not  `recording/`, `compare.py`
+--    one rebalance as one document                                  `recording/`
 --    why every task is where it is                                  `decisions.py`, `explain.py`
---    one recorded line run again; what it did, in numbers           `rerun.py`, `measures.py`
---    the same rebalance under other conditions                      `what_if/`
---    what a group does next, until it is stable                     `simulate/`
---    what happened to a task over recorded rebalances               `story/`
 --    Java's hash order and heap, where Kafka's results follow them  `java/`
 --    every error                                                    `errors.py`
---    recordings from files and services; the program `assignor`     `reading/`, `commands/`
 ====  =============================================================  ================================================
 
-A name is loaded when it is first used, so that the program `assignor`, whose package this is, has begun before the
-library is loaded.
+What one does with recorded rebalances is the package `rebalance_analysis`. A name is loaded when it is first used, so
+that importing the package costs nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignor.lazy_names import LazyNames
+from assignor.moved_modules import name_new_modules
 
 if TYPE_CHECKING:
     from assignor.cluster import Broker as Broker
@@ -102,3 +97,4 @@ _LAZY = LazyNames(_NAMES_OF, globals())
 __all__ = [*_LAZY.names()]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
+name_new_modules()

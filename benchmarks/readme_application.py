@@ -23,7 +23,7 @@ STATELESS, STATEFUL = "0", "1"
 INSTANCES, THREADS = 3, 2
 
 _BLOCK = r"^## An application\n\n```python\n(?P<code>.*?)^```\n\n```shell\n(?P<commands>.*?)^```$"
-_ASSIGNOR = [sys.executable, "-c", "from assignor.commands import main; main()"]
+_ASSIGNOR = [sys.executable, "-c", "from assignor_cli.app import main; main()"]
 
 
 def module_text(bootstrap_servers: str) -> str:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from assignor.errors import NotBuiltYet
 from assignor.recording import document_of_line
-from assignor.rerun import parse_recorded, run_recorded
+from rebalance_analysis.rerun import parse_recorded, run_recorded
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors"
 QUICK_PATTERNS = ("recordings/*.gz",)

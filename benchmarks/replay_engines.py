@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from assignor.commands.console import EXIT_UNUSABLE
+from assignor_cli.console import EXIT_UNUSABLE
 from benchmarks.generated_rebalances import Generated, generate
 from benchmarks.process_tree import Kind, PeakMemory, executors
 from spark_jobs.batch.work import LINES_A_CHUNK
@@ -114,7 +114,7 @@ def run(console: Console, *, quick: bool = False) -> None:
 def replay(generated: Generated, output: Path, what: str) -> Replayed:
     """`assignor replay` in a process of its own, watched while it runs. Raises ReplaysDiffer when it fails."""
     inputs = str(generated.files[0].parent)
-    command = [sys.executable, "-c", "import sys; from assignor.commands import main; sys.exit(main())", "replay"]
+    command = [sys.executable, "-c", "import sys; from assignor_cli.app import main; sys.exit(main())", "replay"]
     arguments = [*command, inputs, "--output", str(output), *_ENGINES[what], "--format", "json"]
     killing = _Killing(output / "parts", _chunks(generated)) if what == KILLED else None
     with tempfile.TemporaryFile() as said:

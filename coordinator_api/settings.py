@@ -17,10 +17,10 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from assignor.access.tls import ServerTls, server_tls
-from assignor.coordinator_addresses import is_host
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from coordinator_client.access.tls import ServerTls, server_tls
+from coordinator_client.addresses import is_host
 
 ENVIRONMENT_PREFIX = "ASSIGNOR_"
 

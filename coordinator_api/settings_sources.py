@@ -15,7 +15,6 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
-from assignor.access.tls import CLIENT_VARIABLES
 from assignor.near_names import did_you_mean, near_name
 from assignor.printable import shown_address
 from coordinator_api.settings import (
@@ -28,6 +27,7 @@ from coordinator_api.settings import (
     flag,
     is_secret,
 )
+from coordinator_client.access.tls import CLIENT_VARIABLES
 
 
 def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settings:

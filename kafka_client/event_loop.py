@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from assignor.operating_system import reset_in_children
+from operating_system.processes import reset_in_children
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.extras import Extra
-from assignor.coordinator_calls import COORDINATOR_METAVAR, SEVERAL_COORDINATORS
+from assignor_cli.extras import Extra
+from coordinator_client.calls import COORDINATOR_METAVAR, SEVERAL_COORDINATORS
 
 KAFKA = Extra("kafka,streams", ("aiokafka", "httpx"))
 

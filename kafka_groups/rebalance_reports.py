@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 import httpx
 import tenacity
 
-from assignor.access.tls import client_context, tls_problem
-from assignor.coordinator_addresses import CoordinatorCall
-from assignor.coordinator_calls import Asked, CoordinatorAddress, NoAnswer, Unanswered, ask, group_path, refusal_of
 from assignor.errors import AssignorFault
+from coordinator_client.access.tls import client_context, tls_problem
+from coordinator_client.addresses import CoordinatorCall
+from coordinator_client.calls import Asked, CoordinatorAddress, NoAnswer, Unanswered, ask, group_path, refusal_of
 
 _ANSWER_TIMEOUT_S = 10.0
 _TRIES = 3

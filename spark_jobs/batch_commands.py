@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from assignor.commands.extras import Extra
+from assignor_cli.extras import Extra
 
 BATCH = Extra("batch", ("pyarrow", "matplotlib"))
 

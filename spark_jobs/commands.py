@@ -19,12 +19,15 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from assignor.commands.console import EXIT_NO, exit_code_of_signal, leave, say
-from assignor.commands.extras import Extra, ExtraMissing
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, console_of, show
-from assignor.coordinator_calls import (
+from assignor.errors import InputError
+from assignor.printable import one_line
+from assignor.types import JAVA_INT_MAX
+from assignor_cli.console import EXIT_NO, exit_code_of_signal, leave, say
+from assignor_cli.extras import Extra, ExtraMissing
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, console_of, show
+from coordinator_client.calls import (
     COORDINATOR_METAVAR,
     DEFAULT_URL,
     SEVERAL_COORDINATORS,
@@ -33,9 +36,6 @@ from assignor.coordinator_calls import (
     read_token,
     token_file_of,
 )
-from assignor.errors import InputError
-from assignor.printable import one_line
-from assignor.types import JAVA_INT_MAX
 from spark_jobs.session.interrupts import interruptible
 from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
 

@@ -13,7 +13,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from assignor.access.tls import VERIFY_MODES, ServerTls, server_tls
 from assignor.configs import KNOWN_KEYS, RACK_AWARE_ASSIGNMENT_TAGS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.java.config_values import whole_number
@@ -21,6 +20,7 @@ from assignor.legal_names import LONGEST_NAME, NAME_RULE, is_legal_name, shown_n
 from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from coordinator_client.access.tls import VERIFY_MODES, ServerTls, server_tls
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
 from streams_runtime.logs.base import IsolationLevel, OffsetReset
 from streams_runtime.logs.kafka.settings import (

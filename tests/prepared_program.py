@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from assignor.commands import program
+from assignor_cli.app import program
 
 program()
 gc.collect()

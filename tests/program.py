@@ -17,13 +17,13 @@ from unittest import mock
 
 import pytest
 
-from assignor.commands import main
+from assignor_cli.app import main
 from tests.checkout import ROOT, VECTORS
 from tests.recorded import document
 
 SMOKE = str(VECTORS / "recordings/smoke.jsonl.gz")
 BRIDGE = str(VECTORS / "recordings/bridge1.jsonl.gz")
-PROGRAM = [sys.executable, "-c", "from assignor.commands import main; main()"]
+PROGRAM = [sys.executable, "-c", "from assignor_cli.app import main; main()"]
 
 
 def assignor(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:

@@ -23,7 +23,7 @@ from unittest import mock
 
 import pytest
 
-from assignor.commands import main, program
+from assignor_cli.app import main, program
 from coordinator_api.http import server
 from tests.program import SMOKE
 

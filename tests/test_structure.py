@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.checkout import ROOT
 
-PACKAGES = ("assignor", "coordinator_api", "kafka_client", "kafka_groups", "streams_runtime", "spark_jobs")
+PACKAGES = sorted(file.parent.name for file in ROOT.glob("*/py.typed"))
 ONLY_DATA = {"spark_jobs.demo.recordings"}
 ROOT_OF_ERRORS = "AssignorFault"
 

@@ -145,7 +145,7 @@ def _run(
     ignored: tuple[signal.Signals, ...],
     open_files: int | None,
 ) -> None:
-    from assignor.commands import main
+    from assignor_cli.app import main
 
     if open_files is not None:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,14 +1,14 @@
-"""Heartbeats of members that go where the project's own clients go (`assignor.coordinator_addresses`)."""
+"""Heartbeats of members that go where the project's own clients go (`coordinator_client.addresses`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignor.coordinator_addresses import CallRoute, CoordinatorAddresses, CoordinatorCall
 from benchmarks.forwarding.prototype import WITH
 from benchmarks.group_load.http_calls import Connections, request
 from benchmarks.processor_time import processor_s
 from benchmarks.steady_calls import Driven, drive
+from coordinator_client.addresses import CallRoute, CoordinatorAddresses, CoordinatorCall
 
 _LONGEST_CALL_S = 30.0
 

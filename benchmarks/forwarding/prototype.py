@@ -21,7 +21,7 @@ import httpx
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assignor.commands import main
+from assignor_cli.app import main
 from benchmarks.group_load.http_calls import Connections
 from coordinator_api.http import server
 from coordinator_api.http.app import create_app

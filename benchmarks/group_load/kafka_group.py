@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from assignor.rerun import RerunRebalance, run
 from benchmarks.group_load.definitions import definition
 from benchmarks.group_load.fleet import Fleet, MemberProcess
 from benchmarks.group_load.fleet_plan import FleetPlan
+from rebalance_analysis.rerun import RerunRebalance, run
 from tests.oracle.broker import Broker
 from tests.oracle.oracle import Oracle
 

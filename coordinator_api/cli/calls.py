@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from assignor.commands.output import Format, FormatOption, show
-from assignor.commands.tables import Column, View, table_text
-from assignor.coordinator_calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS, group_path
 from assignor.errors import InputError
+from assignor_cli.output import Format, FormatOption, show
+from assignor_cli.tables import Column, View, table_text
+from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS, group_path
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 _UNIT_MS = {"h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}

@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 
-from assignor.access.tls import client_context, tls_problem
-from assignor.coordinator_addresses import CoordinatorCall
-from assignor.coordinator_calls import (
+from assignor.errors import AssignorFault, InputError
+from coordinator_client.access.tls import client_context, tls_problem
+from coordinator_client.addresses import CoordinatorCall
+from coordinator_client.calls import (
     Asked,
     NoAnswer,
     Unanswered,
@@ -21,8 +22,7 @@ from assignor.coordinator_calls import (
     read_token,
     refusal_of,
 )
-from assignor.errors import AssignorFault, InputError
-from assignor.operating_system import advice_of
+from operating_system.processes import advice_of
 
 TIMEOUT_S = 30
 _NOT_LET_IN = frozenset({401, 403})

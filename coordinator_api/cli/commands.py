@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import typer
 
-from assignor.commands.extras import Extra
-from assignor.commands.help_texts import example
+from assignor_cli.extras import Extra
+from assignor_cli.help_texts import example
 
 COORDINATOR = Extra(
     "coordinator", ("alembic", "fastapi", "httpx", "pydantic_settings", "sqlalchemy", "uvicorn", "zstandard")

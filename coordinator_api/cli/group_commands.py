@@ -16,14 +16,13 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import ResultOutput, output_from_options, show
-from assignor.commands.tables import Column, View, age_text, paragraph
-from assignor.coordinator_calls import group_path, state_in_words
 from assignor.errors import InputError
 from assignor.names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import ResultOutput, output_from_options, show
+from assignor_cli.tables import Column, View, age_text, paragraph
 from coordinator_api.cli.calls import (
     Cell,
     CoordinatorCalls,
@@ -35,6 +34,7 @@ from coordinator_api.cli.calls import (
 from coordinator_api.cli.lever_commands import held_line
 from coordinator_api.views.levers import active_levers
 from coordinator_api.views.words import utc_iso
+from coordinator_client.calls import group_path, state_in_words
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 

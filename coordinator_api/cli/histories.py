@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from assignor.coordinator_calls import group_path
 from assignor.errors import InputError
-from assignor.reading.sources import RawLine
 from coordinator_api.cli.client import CallFailed, call
 from coordinator_api.store.repository import HELD
+from coordinator_client.calls import group_path
+from rebalance_analysis.reading.sources import RawLine
 
 _MAX_PAGE = 1_000
 _GONE = "RESOURCE_NOT_FOUND"

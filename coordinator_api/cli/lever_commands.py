@@ -11,15 +11,15 @@ from uuid import UUID
 
 import typer
 
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import show
-from assignor.commands.tables import Column, View
 from assignor.errors import InputError
-from assignor.story.words import duration
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import show
+from assignor_cli.tables import Column, View
 from coordinator_api.cli.calls import Cell, GroupCommand, OperatorCommand, document_table, duration_ms
 from coordinator_api.views.forecasts import changed_tasks, verdict
 from coordinator_api.views.levers import DONE, EFFECTS, missing_of_drain, moves_of_held
+from rebalance_analysis.story.words import duration
 
 GenerationOption = Annotated[
     int | None,

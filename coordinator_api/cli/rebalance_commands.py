@@ -8,21 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from assignor.commands.group_story_text import group_story_text
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import ResultOutput, output_from_options, show
-from assignor.commands.tables import Column, View, age_text, paragraph
-from assignor.commands.task_story_text import task_story_text
-from assignor.coordinator_calls import group_path
 from assignor.errors import AssignorFault, InputError
-from assignor.reading.own_assignors import load_own_assignor
 from assignor.recording.fields import as_task_id
-from assignor.rerun import run
-from assignor.story import PastRebalance, group_story, story
 from assignor.types import JAVA_INT_MAX, TaskId
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import ResultOutput, output_from_options, show
+from assignor_cli.tables import Column, View, age_text, paragraph
 from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, GroupCommand, document_table
 from coordinator_api.views.words import hold_text, utc_iso
+from coordinator_client.calls import group_path
+from rebalance_analysis.commands.group_story_text import group_story_text
+from rebalance_analysis.commands.task_story_text import task_story_text
+from rebalance_analysis.reading.own_assignors import load_own_assignor
+from rebalance_analysis.rerun import run
+from rebalance_analysis.story import PastRebalance, group_story, story
 
 rebalances = typer.Typer(help="The recorded rebalances of a group.", no_args_is_help=True)
 

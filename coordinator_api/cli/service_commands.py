@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assignor.commands.console import say
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, show
+from assignor_cli.console import say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, show
 from coordinator_api.settings import REMOVED, Settings, flag, setting_rows
 from coordinator_api.settings_sources import load
 

@@ -14,10 +14,17 @@ from urllib.parse import quote
 
 import typer
 
-from assignor.access.credentials import wall_clock_ms
-from assignor.access.principals import Principal, Right
-from assignor.access.token_files import text_of
-from assignor.access.tokens import (
+from assignor.errors import InputError
+from assignor_cli.console import say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, show
+from assignor_cli.tables import Column, View, age_text
+from coordinator_api.cli.calls import Cell, CoordinatorCalls, document_table
+from coordinator_client.access.credentials import wall_clock_ms
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.token_files import text_of
+from coordinator_client.access.tokens import (
     TokenEntry,
     check_name,
     digest_of,
@@ -29,14 +36,7 @@ from assignor.access.tokens import (
     new_token,
     parse_entries,
 )
-from assignor.commands.console import say
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, show
-from assignor.commands.tables import Column, View, age_text
-from assignor.errors import InputError
-from assignor.whole_files import takes_the_name, whole_file
-from coordinator_api.cli.calls import Cell, CoordinatorCalls, document_table
+from operating_system.whole_files import takes_the_name, whole_file
 
 tokens = typer.Typer(help="Who may call the coordinator.", no_args_is_help=True)
 

@@ -15,7 +15,6 @@ import hashlib
 from collections.abc import Mapping
 
 from assignor.errors import IllegalStateError
-from assignor.measures import moves_owned, places_ownerless
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member, RebalanceResult
@@ -32,6 +31,7 @@ from coordinator_api.group.subscriptions import (
     process_of,
     rebalance_input,
 )
+from rebalance_analysis.measures import moves_owned, places_ownerless
 
 
 def computed_assignments(

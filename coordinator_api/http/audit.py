@@ -33,12 +33,12 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
-from assignor.access.principals import Principal
 from coordinator_api.group.events import Event, SetInstanceDrain, SetLever
 from coordinator_api.group.levers import LeverName
 from coordinator_api.http.call_rights import Call, is_page, token_of_cookie
 from coordinator_api.http.problems import MOVED, PROBLEM_CODE, Problem
 from coordinator_api.settings import SettingsError
+from coordinator_client.access.principals import Principal
 
 _JOIN = "/v1/groups/{group}/subscriptions"
 _TOKENS = "/v1/tokens"

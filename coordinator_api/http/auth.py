@@ -19,11 +19,16 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from assignor.access.credentials import Credentials, wall_clock_ms
-from assignor.access.issuer_settings import KEYS_URL, IssuerSettings
-from assignor.access.principals import Principal, Right, is_loopback
-from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
-from assignor.access.tokens import (
+from coordinator_api.http.models.service import CreatedTokenAnswer, TokenLine
+from coordinator_api.http.problems import Problem
+from coordinator_api.settings import Settings, SettingsError
+from coordinator_api.store.errors import NameTaken, StoreError
+from coordinator_api.store.token_store import StoredToken, TokenStore
+from coordinator_client.access.credentials import Credentials, wall_clock_ms
+from coordinator_client.access.issuer_settings import KEYS_URL, IssuerSettings
+from coordinator_client.access.principals import Principal, Right, is_loopback
+from coordinator_client.access.token_files import LOOK_EVERY_S, TokenFiles
+from coordinator_client.access.tokens import (
     TokenEntry,
     digest_of,
     group_pattern,
@@ -32,14 +37,9 @@ from assignor.access.tokens import (
     parse_plain_token,
     plain_token,
 )
-from coordinator_api.http.models.service import CreatedTokenAnswer, TokenLine
-from coordinator_api.http.problems import Problem
-from coordinator_api.settings import Settings, SettingsError
-from coordinator_api.store.errors import NameTaken, StoreError
-from coordinator_api.store.token_store import StoredToken, TokenStore
 
 if TYPE_CHECKING:  # it is loaded for services that ask for it
-    from assignor.access.signed_tokens import SignedTokens
+    from coordinator_client.access.signed_tokens import SignedTokens
 
 FROM_DATABASE = "database"
 

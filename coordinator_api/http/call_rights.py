@@ -18,9 +18,9 @@ from starlette.requests import Request, cookie_parser
 from starlette.routing import Match
 from starlette.types import Scope
 
-from assignor.access.credentials import Credentials
-from assignor.access.principals import ANYBODY, AccessRefusal, Need, Principal, Right, caller
 from coordinator_api.http.problems import Problem
+from coordinator_client.access.credentials import Credentials
+from coordinator_client.access.principals import ANYBODY, AccessRefusal, Need, Principal, Right, caller
 
 OPEN_PATHS = frozenset({"/livez", "/readyz"})
 """Health checks, which everybody may ask."""

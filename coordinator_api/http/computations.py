@@ -14,8 +14,6 @@ from assignor import pipeline
 from assignor.errors import InputError, KafkaError
 from assignor.explain import explain_rebalance, explanation_document
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
-from assignor.rerun import LoadOwn, RerunRebalance, parse_recorded, run_recorded
-from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from assignor.types import TaskId
@@ -29,6 +27,8 @@ from coordinator_api.runtime.definitions import (
     check_subtopologies,
     partition_total,
 )
+from rebalance_analysis.rerun import LoadOwn, RerunRebalance, parse_recorded, run_recorded
+from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
 
 MAX_ROUNDS = 1_000
 """Of one forecast."""

@@ -13,7 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import PydanticKnownError
 from starlette.responses import Response
 
-from assignor.access.principals import ANYBODY
 from assignor.errors import DecodeError
 from assignor.legal_names import LEGAL_NAME, LONGEST_NAME, NAME_PATTERN, NAME_RULE
 from coordinator_api.errors import UnreadableBytes
@@ -26,6 +25,7 @@ from coordinator_api.http.models.members import MAX_TEXT_LENGTH
 from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, refusing_input, stopping
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.group_runtime import GroupRuntime
+from coordinator_client.access.principals import ANYBODY
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)

@@ -19,7 +19,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assignor.access.credentials import Credentials
 from coordinator_api.http.audit import AuditLog, begin
 from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, call_of, caller_of, forbidden, is_page, need
 from coordinator_api.http.connections import CallerGone, OpenConnections
@@ -29,6 +28,7 @@ from coordinator_api.http.problems import TRY_AGAIN_SOON, Problem, answer_to, pr
 from coordinator_api.http.proxies import Proxies
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
+from coordinator_client.access.credentials import Credentials
 
 _NO_ROUTE = "(none)"
 _DOCUMENT_METHODS = frozenset({"PUT", "POST"})

@@ -26,7 +26,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from assignor.access.tls import client_context
 from assignor.errors import InputError
 from assignor.legal_names import is_legal_name
 from coordinator_api.http.call_rights import CALL, Call, with_session
@@ -36,6 +35,7 @@ from coordinator_api.http.problems import MOVED, TRY_AGAIN_SOON, Problem, answer
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_client.access.tls import client_context
 
 ASKED_BY = "Assignor-Asked-By"
 COORDINATOR = "coordinator"

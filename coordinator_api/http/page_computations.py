@@ -16,11 +16,16 @@ from assignor.clients.task_lags import is_caught_up
 from assignor.errors import AssignorFault
 from assignor.explain import reason_in_full
 from assignor.names import InstanceNames, short_members
-from assignor.reading.task_owners import owner_moves, owners_in, tasks_of
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.rerun import LoadOwn, RerunRebalance, run_recorded
-from assignor.simulate import ForecastModel, forecast, forecast_document
-from assignor.story import (
+from assignor.types import ProcessId, TaskId
+from coordinator_api.http.computations import group_size, most_rounds, own_assignors
+from coordinator_api.recorded_documents import expanded
+from coordinator_api.runtime.allowed_assignors import allowed_here
+from coordinator_api.runtime.definitions import DocumentBounds, check_size
+from rebalance_analysis.reading.task_owners import owner_moves, owners_in, tasks_of
+from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
+from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
+from rebalance_analysis.story import (
     PastRebalance,
     TaskChange,
     TaskRebalance,
@@ -29,13 +34,8 @@ from assignor.story import (
     group_story_document,
     story,
 )
-from assignor.story.words import copies_text, triggers_text
-from assignor.types import ProcessId, TaskId
-from assignor.what_if import changed, changes_from_document, difference, difference_document
-from coordinator_api.http.computations import group_size, most_rounds, own_assignors
-from coordinator_api.recorded_documents import expanded
-from coordinator_api.runtime.allowed_assignors import allowed_here
-from coordinator_api.runtime.definitions import DocumentBounds, check_size
+from rebalance_analysis.story.words import copies_text, triggers_text
+from rebalance_analysis.what_if import changed, changes_from_document, difference, difference_document
 
 Stored = tuple[int, bytes]
 """A generation, and its recording as it is stored."""

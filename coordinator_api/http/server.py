@@ -27,10 +27,7 @@ import uvloop
 from prometheus_client import disable_created_metrics
 from structlog.typing import EventDict, Processor
 
-from assignor.access.private_files import how_to_close
-from assignor.access.tls import ReloadedContext, server_context
 from assignor.errors import Unavailable
-from assignor.operating_system import raise_open_file_limit
 from assignor.printable import lines, one_line
 from coordinator_api.http.app import Pages, create_app, open_with_tokens
 from coordinator_api.http.audit import AuditLog
@@ -47,6 +44,9 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
 from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file
+from coordinator_client.access.tls import ReloadedContext, server_context
+from operating_system.private_files import how_to_close
+from operating_system.processes import raise_open_file_limit
 
 _SWITCH_INTERVAL_S = 0.001
 _LEFT_FOR_THE_STORE_S = 0.9

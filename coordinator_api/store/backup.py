@@ -25,9 +25,7 @@ from sqlalchemy import Column, LargeBinary, Select, Table, func, insert, select,
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from assignor.access.private_files import create_private_file
 from assignor.errors import InputError
-from assignor.reading.sources import shown
 from coordinator_api.group.snapshot import LogDoesNotReplay, log_after_a_loss
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
@@ -47,6 +45,8 @@ from coordinator_api.store.stored_logs import (
     read_log,
     rows_of_log,
 )
+from operating_system.private_files import create_private_file
+from rebalance_analysis.reading.sources import shown
 
 _TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
 """In the order of a backup. Other tables have no state of groups or callers."""

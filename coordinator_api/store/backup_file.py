@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from assignor.errors import InputError
-from assignor.whole_files import takes_the_name
+from operating_system.whole_files import takes_the_name
 
 FORMAT = "assignor-backup/1"
 

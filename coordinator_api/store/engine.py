@@ -28,11 +28,11 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, DisconnectionError, SAWarning
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from assignor.reading.sources import shown
 from coordinator_api.settings import Settings
 from coordinator_api.store import sqlite
 from coordinator_api.store.errors import DatabaseOutOfReach, StoreError, UnusableDatabase, reason
 from coordinator_api.store.lease_rows import lease_times
+from rebalance_analysis.reading.sources import shown
 
 POOL_SIZE = 10
 """How many groups a coordinator writes at one time. PostgreSQL takes 100 connections by default."""

@@ -24,8 +24,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from assignor.access.private_files import create_private_file, open_lock
-from assignor.operating_system import advice_of
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.engine import (
@@ -43,6 +41,8 @@ from coordinator_api.store.lease_store import FileLeaseStore, SqlLeaseStore
 from coordinator_api.store.recordings import read_only_engine
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sqlite import bytes_by_header, log_damage, stat_of, write_ahead_log_of
+from operating_system.private_files import create_private_file, open_lock
+from operating_system.processes import advice_of
 
 PATIENCE_S = 60.0
 _POLL_S = 0.05

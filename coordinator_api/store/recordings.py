@@ -22,13 +22,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from assignor.errors import AssignorFault, InputError
-from assignor.reading.sources import RawLine, shown
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema, sqlite
 from coordinator_api.store.engine import missing, parse_url, sqlite_file
 from coordinator_api.store.errors import StoreError, reason
 from coordinator_api.store.repository import HELD
 from coordinator_api.store.schema import rebalances
+from rebalance_analysis.reading.sources import RawLine, shown
 
 PAGE = 32
 """How many stored documents are in memory at a time, packed; one has some kilobytes, a large one some megabytes."""

@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from assignor.access.principals import Principal, Right
-from assignor.access.tokens import TokenEntry
 from coordinator_api.store.errors import NameTaken, StoreError
 from coordinator_api.store.schema import tokens
 from coordinator_api.store.sqlite import Begin
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import TokenEntry
 
 _LONGEST_NAME = 64
 

@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, aclosing
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
-from assignor.access.credentials import Credentials
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.call_rights import CALL, caller_of, need
@@ -28,6 +27,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.held_requests import Watcher
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.static_files import SECURITY_HEADERS
+from coordinator_client.access.credentials import Credentials
 
 HEARTBEAT_S = 15.0
 RETRY_MS = 2_000

@@ -13,7 +13,6 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from assignor.access.principals import Principal
 from coordinator_api.http.audit import note_caller
 from coordinator_api.http.auth import Access
 from coordinator_api.http.call_rights import caller_of, cookie_value, token_of_cookie
@@ -22,6 +21,7 @@ from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.admission import Admission
 from coordinator_api.web.rendering import page, see_other
 from coordinator_api.web.sessions import HOME, begin_session, checked_form, end_session, safe_next
+from coordinator_client.access.principals import Principal
 
 router = named_router(include_in_schema=False)
 

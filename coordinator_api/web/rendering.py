@@ -11,14 +11,14 @@ from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
-from assignor.access.principals import ANYBODY
-from assignor.coordinator_calls import state_in_words
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.proxies import reference, way_to_root
 from coordinator_api.views import words
 from coordinator_api.views.levers import missing_of_drain, moves_of_held
 from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
+from coordinator_client.access.principals import ANYBODY
+from coordinator_client.calls import state_in_words
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 """Of pages with data: neither a browser nor a proxy keeps them."""

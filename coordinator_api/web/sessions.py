@@ -17,12 +17,12 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import Request
 from starlette.responses import Response
 
-from assignor.access.principals import Right
 from assignor.printable import one_line
 from coordinator_api.http.call_rights import PAGE, SESSION_COOKIE, cookie_value, principal_of, with_session
 from coordinator_api.http.dependencies import body_of
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.proxies import public_address
+from coordinator_client.access.principals import Right
 
 FORM_TOKEN = "form_token"  # noqa: S105 -- the name of a field
 HOME = f"{PAGE}/groups"

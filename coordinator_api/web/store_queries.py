@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 import httpx
 
-from assignor.access.token_files import token_in
 from assignor.errors import AssignorFault, InputError
+from coordinator_client.access.token_files import token_in
 
 LONGEST_CALL_S = 2.0
 LONGEST_QUERY_S = 6.0

@@ -15,7 +15,6 @@ from pydantic import BeforeValidator
 from starlette.responses import Response
 
 from assignor.errors import AssignorFault
-from assignor.story.triggers import TriggerKind
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.connections import run_in_worker
@@ -26,6 +25,7 @@ from coordinator_api.store.repository import HELD
 from coordinator_api.views.words import duration, outcome_of, plural
 from coordinator_api.web.event_streams import group_stream, rebalances_digest
 from coordinator_api.web.rendering import page
+from rebalance_analysis.story.triggers import TriggerKind
 
 router = named_router(include_in_schema=False)
 

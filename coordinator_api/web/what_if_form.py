@@ -9,9 +9,9 @@ from assignor.errors import AssignorFault, InputError
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX
-from assignor.what_if import EVERY_PROCESS, Changes
-from assignor.what_if.typed_changes import typed_instances, typed_lags, typed_threads
 from coordinator_api.views.words import sentence
+from rebalance_analysis.what_if import EVERY_PROCESS, Changes
+from rebalance_analysis.what_if.typed_changes import typed_instances, typed_lags, typed_threads
 
 LONGEST = 2_000
 """Characters of one field."""

@@ -12,9 +12,7 @@ from starlette.responses import Response
 
 from assignor.errors import AssignorFault, InputError
 from assignor.recording import RecordedRebalance
-from assignor.simulate import ForecastModel
 from assignor.snapshot import Member
-from assignor.what_if import changes_document
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.http.connections import run_in_worker
@@ -25,6 +23,8 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
 from coordinator_api.web.rendering import page
 from coordinator_api.web.what_if_form import ASSIGNORS, FIELDS, WhatIfForm, what_if_form
+from rebalance_analysis.simulate import ForecastModel
+from rebalance_analysis.what_if import changes_document
 
 router = named_router(include_in_schema=False)
 

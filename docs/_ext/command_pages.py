@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from assignor.commands import build_app
+from assignor_cli.app import build_app
 from docs._ext.markdown import code, fenced, table
 
 PROGRAM = "assignor"

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignor.coordinator_addresses import is_host
 from assignor.errors import InputError
 from assignor.legal_names import shown_name
 from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX
+from coordinator_client.addresses import is_host
 from kafka_client.settings.properties_file import read_properties_file as read_properties_file
 from kafka_client.settings.sasl import SASL_KEYS, SaslLogin, keep_logins_out_of_the_log, sasl_login
 from kafka_client.settings.tls import TLS_KEYS, ssl_context

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assignor.commands.console import say
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
+from assignor_cli.console import say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.kafka_command_options import (
     KAFKA,
     ClientProperties,

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, TypeVar
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
-from assignor.story.past_rebalance import SeenRebalance
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import GroupRebalancing, KafkaUnavailable, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
@@ -43,6 +42,7 @@ from kafka_groups.leader.source_topics import (
     partitions_after,
     partitions_without_owner,
 )
+from rebalance_analysis.story.past_rebalance import SeenRebalance
 
 T = TypeVar("T")
 

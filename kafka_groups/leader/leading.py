@@ -12,11 +12,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import AssignorFault
-from assignor.reading.own_assignors import load_own_assignor
 from assignor.recording import is_class_path
 from assignor.snapshot import RebalanceSnapshot
+from coordinator_client.calls import CoordinatorAddress
 from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
 from kafka_client.errors import FencedInstance, KafkaRefused
 from kafka_client.group_membership import GroupMembership, MembershipSettings
@@ -31,6 +30,7 @@ from kafka_groups.leader.own_session import OwnSession
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
 from kafka_groups.topology_facts import TopologyFacts
+from rebalance_analysis.reading.own_assignors import load_own_assignor
 
 _LONGEST_WAY_OUT_S = 10.0
 _LONGEST_REPORT_S = 3.0

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from assignor.measures import measure
 from assignor.names import InstanceNames
 from assignor.recording import RecordedRebalance
-from assignor.rerun import RerunRebalance
-from assignor.story import PastRebalance, TriggerKind
-from assignor.story.past_rebalance import SeenRebalance, see
-from assignor.story.words import triggers_text
 from assignor.types import AssignorErrorCode
 from kafka_groups.leader.led_rebalance import LedRebalance
+from rebalance_analysis.measures import measure
+from rebalance_analysis.rerun import RerunRebalance
+from rebalance_analysis.story import PastRebalance, TriggerKind
+from rebalance_analysis.story.past_rebalance import SeenRebalance, see
+from rebalance_analysis.story.words import triggers_text
 
 _TOPICS_SHOWN = 5
 

@@ -12,11 +12,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from assignor.access.private_files import private_opener, warn_if_readable_by_others
-from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import AssignorFault, InputError
 from assignor.recording import line_of_document
+from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.rebalance_reports import report_rebalance
+from operating_system.private_files import private_opener, warn_if_readable_by_others
 
 STDOUT = "-"
 _MOST_WAITING_REPORTS = 100

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.reading.own_assignors import load_own_assignor
 from assignor.recording.assignor_fields import as_assignor, is_class_path
 from kafka_client.settings.properties_file import read_properties_file
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, configured_assignor, placement_configs
 from kafka_groups.recorder.group_recorder import GroupChoices
 from kafka_groups.recorder.topologies import ShownTopology, TopologySource, read_topology
 from kafka_groups.topology_facts import TopologyFacts
+from rebalance_analysis.reading.own_assignors import load_own_assignor
 
 _NO_FACTS = TopologyFacts()
 

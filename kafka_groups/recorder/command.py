@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, shown
-from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
+from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, shown
+from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.kafka_command_options import (
     KAFKA,
     ClientProperties,

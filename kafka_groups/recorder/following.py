@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import AssignorFault, DecodeError, InputError
+from coordinator_client.calls import CoordinatorAddress
 from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
 from kafka_client.errors import KafkaUnavailable
 from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from assignor.clients.end_offsets import END_OFFSETS_FAILURE
-from assignor.compare import compare_rebalance
 from assignor.errors import AssignorFault
 from assignor.pipeline import assign
 from assignor.recording.rebalance import RecordedOutput
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from kafka_groups.recorder.offset_range import OffsetRange, reported_sums
+from rebalance_analysis.compare import compare_rebalance
 
 _LONGEST_WALK = 5000
 _STUCK_AFTER = 60

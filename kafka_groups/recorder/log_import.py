@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from assignor.access.private_files import private_opener
 from assignor.errors import InputError
 from assignor.recording import line_of_document
 from assignor.recording.jvm_log import placements_from_log
-from assignor.whole_files import whole_file
+from operating_system.private_files import private_opener
+from operating_system.whole_files import whole_file
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from assignor.access.private_files import FILE_MODE, warn_if_readable_by_others
 from assignor.errors import InputError
 from assignor.recording.fields import document_of_line, line_of_document
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
 from kafka_groups.recorder.position import SUFFIX, Position, read_position, write_position
+from operating_system.private_files import FILE_MODE, warn_if_readable_by_others
 
 _ID = re.compile(r"(?P<group>.*)\.(?P<generation>\d+)@(?P<partition>\d+):(?P<offset>\d+)\Z", re.DOTALL)
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from assignor.access.private_files import private_opener
 from assignor.errors import InputError
 from kafka_groups.recorder.generations import LastSeen
+from operating_system.private_files import private_opener
 
 POSITION_FORMAT = "record-position/1"
 SUFFIX = ".position"

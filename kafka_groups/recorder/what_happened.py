@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from assignor.errors import AssignorFault
 from assignor.names import InstanceNames
-from assignor.rerun import run
-from assignor.story import PastRebalance, TriggerKind
-from assignor.story.past_rebalance import SeenRebalance, see
-from assignor.story.words import triggers_text
 from assignor.task_assignors.base import TaskAssignor
+from rebalance_analysis.rerun import run
+from rebalance_analysis.story import PastRebalance, TriggerKind
+from rebalance_analysis.story.past_rebalance import SeenRebalance, see
+from rebalance_analysis.story.words import triggers_text
 
 
 class Happened(NamedTuple):

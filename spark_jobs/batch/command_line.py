@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import CannotFinish, exit_code_of_signal, leave
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX
+from assignor_cli.console import CannotFinish, exit_code_of_signal, leave
 from spark_jobs.batch.engine import Engine, EngineChoice
 from spark_jobs.session.interrupts import interruptible
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assignor.errors import InputError
-from assignor.reading.sources import RESULT_FORMAT, RESULT_MARK
+from rebalance_analysis.reading.sources import RESULT_FORMAT, RESULT_MARK
 from spark_jobs.batch.work import ChunkT, Plan
 
 COMPUTE_MS = "compute_ms"

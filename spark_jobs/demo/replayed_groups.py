@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
-from assignor.compare import compare_rebalance
 from assignor.pipeline import assign
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
+from rebalance_analysis.compare import compare_rebalance
 
 _SUFFIX = ".jsonl.gz"
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assignor.errors import InputError
-from assignor.reading.sources import DamagedSource, RawLine
+from rebalance_analysis.reading.sources import DamagedSource, RawLine
 from spark_jobs.recordings.columns import LINE_COLUMN, check_line_type, lines_of_batch, read_columns
 
 ROWS_AT_ONCE = 256

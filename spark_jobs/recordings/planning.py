@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from assignor.errors import InputError
-from assignor.reading.sources import (
+from rebalance_analysis.reading.sources import (
     DamagedSource,
     Source,
     SourceKind,

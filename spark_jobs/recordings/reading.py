@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from assignor.errors import InputError
-from assignor.reading.sources import DamagedSource, RawLine, Source, SourceKind, lines_of, opened
+from rebalance_analysis.reading.sources import DamagedSource, RawLine, Source, SourceKind, lines_of, opened
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
 from spark_jobs.recordings.parquet import rows_from
 from spark_jobs.recordings.spool import spooled_line

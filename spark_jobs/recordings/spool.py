@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from assignor.errors import InputError
-from assignor.reading.sources import RawLine
+from rebalance_analysis.reading.sources import RawLine
 
 _TAB = b"\t"  # JSON text never contains a raw tab
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from assignor.commands.change_options import changes_from_options
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, console_of, data_text
-from assignor.what_if.changes import Changes
+from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, console_of, data_text
+from rebalance_analysis.commands.change_options import changes_from_options
+from rebalance_analysis.what_if.changes import Changes
 from spark_jobs.batch.command_line import batch_run, engine_from_options
 from spark_jobs.batch.engine import EngineChoice
 

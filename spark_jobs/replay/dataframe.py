@@ -30,9 +30,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from assignor.reading.own_assignors import OwnAssignors
-from assignor.reading.sources import RawLine
-from assignor.what_if.changes import Changes
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.what_if.changes import Changes
 from spark_jobs.batch.work import LINES_A_CHUNK, Reject
 from spark_jobs.recordings.columns import FORMAT_COLUMN, LINE_COLUMN, lines_of_batch, read_columns
 from spark_jobs.replay.rows import SCHEMA, storable

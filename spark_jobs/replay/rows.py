@@ -1,8 +1,8 @@
 """The columns of rounds.parquet, and the row of one rebalance that was run again.
 
-The measures are those of `assignor.measures`; `recorded_…` are the same measures of the recorded placement. When the
-rerun equals the recording, that is the placement it came to. Otherwise it is read from the recorded bytes, where a
-warm-up is a standby, and a task that is withheld until its owner gives it up is active nowhere.
+The measures are those of `rebalance_analysis.measures`; `recorded_…` are the same measures of the recorded placement.
+When the rerun equals the recording, that is the placement it came to. Otherwise it is read from the recorded bytes,
+where a warm-up is a standby, and a task that is withheld until its owner gives it up is active nowhere.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from assignor.compare import Comparison, compare_placement, compare_rebalance
-from assignor.measures import RebalanceMeasures, measure, recorded_placement
 from assignor.recording import PLACEMENT_FORMAT, REBALANCE_FORMAT, RecordedPlacement, RecordedRebalance
-from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode
+from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance
+from rebalance_analysis.measures import RebalanceMeasures, measure, recorded_placement
+from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 from spark_jobs.recordings.chunk import as_text
 
 Recorded = RecordedRebalance | RecordedPlacement

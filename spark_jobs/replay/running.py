@@ -11,11 +11,11 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.errors import InputError
-from assignor.reading.own_assignors import OwnAssignors
-from assignor.reading.sources import shown
 from assignor.recording import is_class_path
-from assignor.what_if import changes_document
-from assignor.what_if.changes import Changes
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.reading.sources import shown
+from rebalance_analysis.what_if import changes_document
+from rebalance_analysis.what_if.changes import Changes
 from spark_jobs.batch.beside_rows import spool_directory, write_document
 from spark_jobs.batch.engine import Engine
 from spark_jobs.batch.outcome import RunOutcome

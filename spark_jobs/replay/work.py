@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from assignor.errors import AssignorFault, NotBuiltYet
-from assignor.reading.own_assignors import OwnAssignors
-from assignor.reading.sources import RawLine
 from assignor.recording import RecordedRebalance, document_of_line
-from assignor.rerun import Rerun, parse_recorded, run_recorded
-from assignor.what_if import changed
-from assignor.what_if.changes import Changes
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.rerun import Rerun, parse_recorded, run_recorded
+from rebalance_analysis.what_if import changed
+from rebalance_analysis.what_if.changes import Changes
 from spark_jobs.batch.work import REFUSED, UNUSABLE, ChunkOutput, Reject
 from spark_jobs.recordings.chunk import RecordingChunk, as_text
 from spark_jobs.recordings.reading import ChunkLines, read_chunks

@@ -1,6 +1,6 @@
 """SIGINT and SIGTERM both interrupt a command, so that it ends its workers and keeps what they have finished.
 
-The number that they raise tells one from the other: `assignor.commands.console` makes the exit code of it.
+The number that they raise tells one from the other: `assignor_cli.console` makes the exit code of it.
 """
 
 from __future__ import annotations

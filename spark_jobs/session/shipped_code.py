@@ -22,7 +22,16 @@ from pyspark import SparkContext, SparkFiles, cloudpickle
 from assignor.errors import InputError
 from streams_runtime.application import Application
 
-PACKAGES = ("assignor", "kafka_client", "streams_runtime", "spark_jobs")
+PACKAGES = (
+    "assignor",
+    "assignor_cli",
+    "coordinator_client",
+    "kafka_client",
+    "operating_system",
+    "rebalance_analysis",
+    "spark_jobs",
+    "streams_runtime",
+)
 """This project's packages that run on executors, and those that they import."""
 _NOT_SENT = frozenset(
     {*PACKAGES, "__main__", "pyspark", "py4j"}

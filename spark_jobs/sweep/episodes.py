@@ -17,9 +17,9 @@ from typing import BinaryIO, NamedTuple
 
 from assignor.clients.client_metadata import group_metadata
 from assignor.errors import AssignorFault, InputError, KafkaError, NotBuiltYet
-from assignor.reading.lines import Line
 from assignor.recording import RecordedPlacement, RecordedRebalance
-from assignor.rerun import parse_recorded
+from rebalance_analysis.reading.lines import Line
+from rebalance_analysis.rerun import parse_recorded
 from spark_jobs.batch.work import LINES_A_CHUNK, REFUSED, UNUSABLE, Reject
 from spark_jobs.sweep.spool import SpooledLines, SpooledRecord, SpoolWriter, read_spooled
 

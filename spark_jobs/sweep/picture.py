@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assignor.figures import new_figure, save_figure
+from rebalance_analysis.figures import new_figure, save_figure
 from spark_jobs.sweep.alike import AlikeCombinations, alike_on_front
 from spark_jobs.sweep.labels import Label, Mark, place_labels
 from spark_jobs.sweep.tables import duration_text, front_title

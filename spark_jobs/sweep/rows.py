@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from assignor.simulate.model import End, Forecast
+from rebalance_analysis.simulate.model import End, Forecast
 from spark_jobs.sweep.grid import Axis, Value
 
 TIMING_COLUMNS = ("group_id", "combination")

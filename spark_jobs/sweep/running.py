@@ -11,13 +11,13 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.errors import InputError
-from assignor.figures import check_picture_path
-from assignor.reading.lines import Line
-from assignor.reading.own_assignors import OwnAssignors
 from assignor.recording import is_class_path
-from assignor.simulate.model import ForecastModel
-from assignor.what_if import changes_document
-from assignor.what_if.changes import Changes
+from rebalance_analysis.figures import check_picture_path
+from rebalance_analysis.reading.lines import Line
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.simulate.model import ForecastModel
+from rebalance_analysis.what_if import changes_document
+from rebalance_analysis.what_if.changes import Changes
 from spark_jobs.batch.beside_rows import spool_directory, write_document
 from spark_jobs.batch.engine import EngineChoice
 from spark_jobs.batch.outcome import RunOutcome

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from assignor.errors import AssignorFault, KafkaError
-from assignor.reading.own_assignors import OwnAssignors
 from assignor.recording import RecordedPlacement, RecordedRebalance, document_of_line
-from assignor.rerun import parse_recorded
-from assignor.simulate import forecast
-from assignor.simulate.model import ForecastModel
-from assignor.what_if import changed
-from assignor.what_if.changes import Changes
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.rerun import parse_recorded
+from rebalance_analysis.simulate import forecast
+from rebalance_analysis.simulate.model import ForecastModel
+from rebalance_analysis.what_if import changed
+from rebalance_analysis.what_if.changes import Changes
 from spark_jobs.batch.work import ChunkOutput, Plan
 from spark_jobs.sweep.episodes import Episodes, GroupEpisodes, read_rejects
 from spark_jobs.sweep.grid import ASSIGNOR, Combination, Grid

@@ -18,8 +18,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from assignor.coordinator_calls import state_in_words
 from assignor.printable import one_line
+from coordinator_client.calls import state_in_words
 from spark_jobs.workers.first_minute import BeginningsWatch, Surroundings
 from spark_jobs.workers.group_status import (
     ACTIVE,

@@ -20,8 +20,8 @@ import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from assignor.coordinator_calls import read_token, token_file_of
 from assignor.errors import AssignorFault
+from coordinator_client.calls import read_token, token_file_of
 from spark_jobs.workers.executor_identity import ExecutorIdentity
 from spark_jobs.workers.member_process import InstanceSettings, run_instance
 from streams_runtime.application import load_application

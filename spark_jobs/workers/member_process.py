@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from assignor.coordinator_calls import CallerToken
+from coordinator_client.calls import CallerToken
 from spark_jobs.workers.executor_identity import LOOPBACK, ExecutorIdentity
 from spark_jobs.workers.leaving_signals import LeavingSignals
 from spark_jobs.workers.ownership_listener import OwnershipListener

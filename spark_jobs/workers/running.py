@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pyspark import InheritableThread, TaskContext
 from pyspark.sql import SparkSession
 
-from assignor.coordinator_calls import DEFAULT_URL, addresses_of
+from coordinator_client.calls import DEFAULT_URL, addresses_of
 from spark_jobs.session.shipped_code import check_picklable, send_modules, send_packages
 from spark_jobs.session.spark_faults import reason_of
 from spark_jobs.session.spark_options import is_on_loopback

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from assignor.commands.extras import Extra
-from assignor.commands.help_texts import example
+from assignor_cli.extras import Extra
+from assignor_cli.help_texts import example
 from streams_runtime.cli import topic_commands
 from streams_runtime.cli.consume_command import consume
 from streams_runtime.cli.produce_command import produce

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_READS, EXIT_UNUSABLE, leave, say
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, data_text
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TopicPartition
+from assignor_cli.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_READS, EXIT_UNUSABLE, leave, say
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, data_text
 from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, check_one_choice, count_text, time_ms
 from streams_runtime.cli.named_serdes import NAMES, named_serde
 from streams_runtime.logs.base import Consumer, IsolationLevel, Log, RecordBatch

@@ -13,10 +13,10 @@ from typing import IO, TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from assignor.commands.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, say
-from assignor.commands.option_groups import options_of
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from assignor_cli.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, say
+from assignor_cli.option_groups import options_of
 from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, checked_timestamp_ms, count_text, time_ms
 from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from assignor.commands.help_texts import example
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
-from assignor.commands.tables import Column, View, table_text
 from assignor.errors import InputError
 from assignor.near_names import near_name
 from assignor.types import TopicPartition
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, ResultOutput, output_from_options, show
+from assignor_cli.tables import Column, View, table_text
 from streams_runtime.cli.data_options import LogAddress, count_text
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
 from streams_runtime.logs.errors import TopicExists

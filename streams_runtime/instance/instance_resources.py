@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from assignor.types import HostInfo, ProcessId
+from coordinator_client.calls import CallerToken
 from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.configs import HOST_TAG, LONGEST_TAG_VALUE, StreamsConfig

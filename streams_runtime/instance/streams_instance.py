@@ -18,8 +18,8 @@ import threading
 from collections import deque
 
 from assignor.garbage import freeze_loaded_objects
-from assignor.operating_system import raise_open_file_limit
 from assignor.types import HostInfo, ProcessId
+from operating_system.processes import raise_open_file_limit
 from streams_runtime.application import Application
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState, StateListener

@@ -16,10 +16,10 @@ from typing import IO, Self
 
 import httpx
 
-from assignor.access.private_files import make_private_directory, private_opener
-from assignor.access.tls import client_context
 from assignor.errors import Unavailable
-from assignor.operating_system import with_advice
+from coordinator_client.access.tls import client_context
+from operating_system.private_files import make_private_directory, private_opener
+from operating_system.processes import with_advice
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -35,7 +35,7 @@ def end_with_the_parent():
     os.kill(os.getpid(), signal.SIGTERM)
 
 threading.Thread(target=end_with_the_parent, daemon=True).start()
-from assignor.commands import main
+from assignor_cli.app import main
 main()
 """
 """The parent holds the other end of its stdin, which the kernel closes when the parent ends, however it ends."""

@@ -25,8 +25,8 @@ from itertools import accumulate
 from operator import add
 from typing import NamedTuple, Protocol
 
-from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
+from operating_system.processes import reset_in_children
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, LogError, ProducerFenced

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from assignor.errors import InputError
-from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
+from operating_system.processes import reset_in_children
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Headers, record_partition

@@ -3,7 +3,7 @@
 Rule: every call either gives an answer or raises a `CoordinatorError` or `CoordinatorUnavailable`. A call without a
 usable answer is repeated with growing pauses while its `Patience` lasts, so that it survives a restart of the
 coordinator. Every call here may be repeated, because the coordinator commits what it answers. Where there are several
-coordinators, a call goes from one to the next by itself (`assignor.coordinator_calls.ask`), within its time. Source of
+coordinators, a call goes from one to the next by itself (`coordinator_client.calls.ask`), within its time. Source of
 the calls: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of Kafka's classic group protocol.
 """
 
@@ -25,9 +25,10 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
-from assignor.access.tls import tls_problem
-from assignor.coordinator_addresses import CoordinatorAddresses, CoordinatorCall
-from assignor.coordinator_calls import (
+from assignor.errors import InputError
+from coordinator_client.access.tls import tls_problem
+from coordinator_client.addresses import CoordinatorAddresses, CoordinatorCall
+from coordinator_client.calls import (
     Answered,
     Asked,
     CallerToken,
@@ -38,7 +39,6 @@ from assignor.coordinator_calls import (
     group_path,
     refusal_of,
 )
-from assignor.errors import InputError
 from streams_runtime.membership.calls import (
     ANSWER_TIMEOUT_MS,
     FIRST_PAUSE_MS,
@@ -84,7 +84,7 @@ class CoordinatorClient:
 
     `base_url`: where it listens, for example http://127.0.0.1:8080; several URLs are separated by commas. `token`: the
     bearer token, if it asks for one; instances of the group ask for the same. A `CallerToken` may change meanwhile. Of
-    https, the environment names the certificates (`assignor.access.tls`).
+    https, the environment names the certificates (`coordinator_client.access.tls`).
 
     Raises InputError for files of certificates that cannot be used, and for another form of URL, which would otherwise
     look like a coordinator that is down.

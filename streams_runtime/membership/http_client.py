@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
-from assignor.access.tls import client_context
-from assignor.coordinator_calls import CallerToken, authorization
+from coordinator_client.access.tls import client_context
+from coordinator_client.calls import CallerToken, authorization
 
 
 class BearerAuth(httpx.Auth):

@@ -26,9 +26,9 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
-from assignor.access.tls import tls_problem
-from assignor.coordinator_calls import CallerToken
 from assignor.errors import AssignorFault, InputError
+from coordinator_client.access.tls import tls_problem
+from coordinator_client.calls import CallerToken
 from streams_runtime.membership.http_client import http_client
 from streams_runtime.queries.answers import known_location
 from streams_runtime.queries.problems import FINAL, QueryCode, QueryProblem

@@ -16,11 +16,11 @@ from typing import Self
 
 import uvicorn
 
-from assignor.access.tls import ReloadedContext, ServerTls, server_context
-from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from assignor.legal_names import shown_name
 from assignor.types import HostInfo
+from coordinator_client.access.tls import ReloadedContext, ServerTls, server_context
+from coordinator_client.calls import CallerToken
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.queries.routes import create_query_app
 from streams_runtime.queries.store_metadata import Queryable

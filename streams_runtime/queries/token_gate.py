@@ -1,9 +1,10 @@
-"""The access check before an instance's endpoint: callers that may read the stores. `assignor.access` has the rule.
+"""The access check before an instance's endpoint: callers that may read the stores. See `coordinator_client.access`.
 
 The token is the one with which the instance calls the coordinator. Beside it count those of ASSIGNOR_AUTH_TOKENS and of
 the file ASSIGNOR_AUTH_TOKENS_FILE, each with its right and its groups: the application's id has to be one of them.
 So do those that an OIDC issuer has signed, when the environment names one by the coordinator's settings
-(`assignor.access.issuer_settings`). Without any the endpoint stands on loopback only. `/livez` is open to everybody.
+(`coordinator_client.access.issuer_settings`). Without any the endpoint stands on loopback only. `/livez` is open to
+everybody.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from typing import TYPE_CHECKING
 
 from fastapi.responses import JSONResponse
 
-from assignor.access.credentials import Credentials, wall_clock_ms
-from assignor.access.issuer_settings import signed_tokens_in
-from assignor.access.principals import AccessRefusal, Need, Right, caller, is_loopback
-from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
-from assignor.access.tokens import parse_entries, plain_token
-from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
+from coordinator_client.access.credentials import Credentials, wall_clock_ms
+from coordinator_client.access.issuer_settings import signed_tokens_in
+from coordinator_client.access.principals import AccessRefusal, Need, Right, caller, is_loopback
+from coordinator_client.access.token_files import LOOK_EVERY_S, TokenFiles
+from coordinator_client.access.tokens import parse_entries, plain_token
+from coordinator_client.calls import CallerToken
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.routes import problem_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from assignor.access.signed_tokens import SignedTokens
+    from coordinator_client.access.signed_tokens import SignedTokens
 
 OPEN_PATHS = frozenset({"/livez"})
 _TOKENS = "ASSIGNOR_AUTH_TOKENS"

@@ -18,8 +18,8 @@ from typing import Any
 
 from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
-from assignor.access.private_files import make_private_directory
-from assignor.operating_system import advice_of, with_advice
+from operating_system.private_files import make_private_directory
+from operating_system.processes import advice_of, with_advice
 from streams_runtime.common.errors import (
     InvalidStateStore,
     ProcessorStateError,

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from assignor.access.private_files import private_opener
-from assignor.whole_files import whole_file
+from operating_system.private_files import private_opener
+from operating_system.whole_files import whole_file
 
 FORMAT_FILE_NAME = "store-format"
 """RocksDB ignores a file of this name in its directory."""

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from assignor.errors import DecodeError, IllegalStateError
-from assignor.operating_system import with_advice
 from assignor.types import TopicPartition
+from operating_system.processes import with_advice
 from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem
 

@@ -17,7 +17,7 @@ import time
 import weakref
 from pathlib import Path
 
-from assignor.operating_system import with_advice
+from operating_system.processes import with_advice
 from streams_runtime.common.errors import LockError, ProcessorStateError
 
 LOCK_FILE_NAME = ".lock"

@@ -20,7 +20,7 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from assignor.access.private_files import make_private_directory, private_opener, warn_if_readable_by_others
+from operating_system.private_files import make_private_directory, private_opener, warn_if_readable_by_others
 from streams_runtime.tasks.directory_lock import DirectoryLock
 
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})

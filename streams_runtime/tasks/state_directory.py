@@ -41,8 +41,8 @@ from typing import Protocol
 
 from assignor.errors import DecodeError
 from assignor.legal_names import checked_name
-from assignor.operating_system import with_advice
 from assignor.types import ProcessId, TaskId, TopicPartition
+from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile

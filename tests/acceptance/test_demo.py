@@ -22,7 +22,7 @@ from tests.spark_jobs.without_java import environment_without_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-PROGRAM = "from assignor.commands import main; main()"
+PROGRAM = "from assignor_cli.app import main; main()"
 TIMEOUT_S = 400
 
 

@@ -28,13 +28,13 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from assignor.access.principals import Principal, Right
-from assignor.access.signed_tokens import Issuer, SignedTokens
-from assignor.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_api.clusters import Clusters, ProviderAddress
 from coordinator_api.http.auth import Access
 from coordinator_api.settings import Settings
 from coordinator_api.settings_sources import load
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.signed_tokens import Issuer, SignedTokens
+from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
 from kafka_client.settings.client_settings import client_settings
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.rerun import RerunRebalance, run
 from assignor.task_assignors.registry import task_assignor_named
+from rebalance_analysis.rerun import RerunRebalance, run
 from tests.recorded import (
     CUSTOM_REBALANCES,
     FRESH_REBALANCES,

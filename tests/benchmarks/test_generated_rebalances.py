@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from assignor.measures import measure
 from assignor.recording import document_of_line
-from assignor.rerun import RerunRebalance, run
 from benchmarks.generated_rebalances import Generated, generate, main, unusable_line
+from rebalance_analysis.measures import measure
+from rebalance_analysis.rerun import RerunRebalance, run
 
 REBALANCES = 200
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from assignor.access.tls import CLIENT_CERTFILE, TRUST_VARIABLE
+from coordinator_client.access.tls import CLIENT_CERTFILE, TRUST_VARIABLE
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
 from tests.coordinator_api.roaming import roaming_client

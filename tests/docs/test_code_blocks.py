@@ -70,7 +70,7 @@ SHELL_NOT_RUN = {
     "docs/kafka/topology.md": "needs the log of a JVM application: tests/assignor/recording",
     "docs/kafka/oracle.md": "needs a JDK and Maven: it is what `make test-kafka` runs",
     "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
-    "docs/how-to/complete-commands-in-the-shell.md": "writes shell files: tests/assignor/commands/test_help.py",
+    "docs/how-to/complete-commands-in-the-shell.md": "writes shell files: tests/assignor_cli/test_help.py",
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
     "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
     "docs/how-to/look-at-a-group.md": "a demo that ends when it is interrupted: tests/acceptance/test_demo.py",

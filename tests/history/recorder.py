@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assignor.coordinator_addresses import CoordinatorAddresses
 from assignor.types import TaskId
 from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
+from coordinator_client.addresses import CoordinatorAddresses
 from streams_runtime.membership.calls import (
     CoordinatorError,
     FetchedAssignment,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
+from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.leader.command import LeadOptions
 from kafka_groups.leader.leading import Reporting
 from kafka_groups.recorder.command import RecordOptions

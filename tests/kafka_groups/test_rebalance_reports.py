@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from assignor.coordinator_calls import CoordinatorAddress
+from coordinator_client.calls import CoordinatorAddress
 from kafka_groups import rebalance_reports
 from kafka_groups.rebalance_reports import RebalanceNotReported, report_rebalance
 from tests.streams_runtime.stub_service import silent_service

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
 
-from assignor.rerun import RerunRebalance, run
 from assignor.task_assignors.registry import task_assignor_named
+from rebalance_analysis.rerun import RerunRebalance, run
 from tests.oracle.generated_configs import Groups, has_defined_bytes, is_custom
 from tests.oracle.oracle import FAILURES, Line, OracleFault
 

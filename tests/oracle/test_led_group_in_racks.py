@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from assignor.rerun import run
+from rebalance_analysis.rerun import run
 from tests.oracle.brokers import NODES, Brokers
 from tests.oracle.group_watch import GroupWatch
 from tests.oracle.led_groups import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.rerun import run
+from rebalance_analysis.rerun import run
 from tests.oracle.generated_configs import has_defined_bytes
 from tests.oracle.oracle import Oracle, OracleFault
 from tests.recorded import (

@@ -14,7 +14,18 @@ from tests.package.distributions import build, files_of, unpacked
 from tests.package.environments import TRIED
 from tests.package.extra_sizes import installable
 
-NAMES = {"assignor", "coordinator_api", "kafka_client", "kafka_groups", "spark_jobs", "streams_runtime"}
+NAMES = {
+    "assignor",
+    "assignor_cli",
+    "coordinator_api",
+    "coordinator_client",
+    "kafka_client",
+    "kafka_groups",
+    "operating_system",
+    "rebalance_analysis",
+    "spark_jobs",
+    "streams_runtime",
+}
 
 
 @pytest.fixture(scope="module")

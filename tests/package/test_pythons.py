@@ -15,7 +15,10 @@ from tests.checkout import RECORDINGS
 from tests.package.distributions import build
 from tests.package.environments import TRIED, FreshEnvironment, fresh_environment, interpreter, running_python
 
-PACKAGES = "assignor|coordinator_api|kafka_client|kafka_groups|spark_jobs|streams_runtime"
+PACKAGES = (
+    "assignor|assignor_cli|coordinator_api|coordinator_client|kafka_client|kafka_groups|operating_system"
+    "|rebalance_analysis|spark_jobs|streams_runtime"
+)
 
 IMPORT_ALL = f"""
 import importlib, pkgutil, warnings

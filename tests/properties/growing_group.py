@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs
-from assignor.measures import cross_rack_reads
 from assignor.task_assignors.base import Placement
 from assignor.task_assignors.rack_information import RackInformation
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
+from rebalance_analysis.measures import cross_rack_reads
 from tests.properties.simulated_clients import SimulatedClients
 
 

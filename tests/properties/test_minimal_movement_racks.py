@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
-from assignor.measures import cross_rack_reads
 from assignor.task_assignors.base import PlacementProblem
 from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
 from assignor.task_assignors.rack_information import RackInformation
 from assignor.types import ProcessId, TaskId, TopicPartition
+from rebalance_analysis.measures import cross_rack_reads
 from tests.properties.simulated_clients import SimulatedClients
 from tests.properties.test_high_availability_properties import groups_with_state
 from tests.properties.test_minimal_movement_properties import minimal, story_of

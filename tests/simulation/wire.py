@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from assignor.coordinator_calls import Refusal
 from coordinator_api.group.events import Heartbeat, Join
 from coordinator_api.group.outcome import MemberNews, ProcessHeartbeatAnswered, Rejected
 from coordinator_api.http.models.members import SubscriptionBody
 from coordinator_api.http.problems import TITLES
+from coordinator_client.calls import Refusal
 from streams_runtime.membership.calls import (
     CoordinatorError,
     CoordinatorUnavailable,

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from assignor.access.principals import Need, Right
 from coordinator_api.group import events
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import Accepted, Declared, Rejected
@@ -37,6 +36,7 @@ from coordinator_api.http.other_coordinators import OtherCoordinators, all_group
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import declared_definition
+from coordinator_client.access.principals import Need, Right
 
 router = named_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 

@@ -11,8 +11,6 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, Field
 
-from assignor.simulate import ForecastModel
-from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.http.computations import MAX_ROUNDS, assign, simulate
 from coordinator_api.http.dependencies import (
     DIGITS,
@@ -26,6 +24,8 @@ from coordinator_api.http.dependencies import (
 from coordinator_api.http.models.documents import RebalanceDocument
 from coordinator_api.http.models.groups import AssignAnswer, SimulateAnswer
 from coordinator_api.runtime.coordinator import Coordinator
+from rebalance_analysis.simulate import ForecastModel
+from rebalance_analysis.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 
 router = named_router(prefix="/v1", tags=["stateless"], responses=problems(415))
 

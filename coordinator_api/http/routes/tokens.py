@@ -6,14 +6,14 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Request, Response
 
-from assignor.access.credentials import wall_clock_ms
-from assignor.access.principals import Principal, Right
-from assignor.access.tokens import check_name, end_ms, group_prefix
 from coordinator_api.http.auth import CreatedTokens
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, named_router, problems
 from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenList
 from coordinator_api.http.problems import refusing_input
+from coordinator_client.access.credentials import wall_clock_ms
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import check_name, end_ms, group_prefix
 
 router = named_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 

@@ -26,8 +26,8 @@ from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from assignor.access.private_files import FILE_MODE
-from assignor.operating_system import advice_of, reset_in_children, with_advice
+from operating_system.private_files import FILE_MODE
+from operating_system.processes import advice_of, reset_in_children, with_advice
 from streams_runtime.logs.errors import LogError, LogTimeout
 
 

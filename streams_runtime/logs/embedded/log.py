@@ -13,10 +13,10 @@ import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from assignor.access.private_files import make_private_directory, open_lock, warn_if_readable_by_others
-from assignor.operating_system import with_advice
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
+from operating_system.private_files import make_private_directory, open_lock, warn_if_readable_by_others
+from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,

@@ -26,8 +26,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
+from operating_system.processes import reset_in_children
 from streams_runtime.common.clock import Clock
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.cleanup_policy import (

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from assignor.access.private_files import create_private_file
 from assignor.types import TopicPartition
+from operating_system.private_files import create_private_file
 from streams_runtime.logs.base import TopicDescription
 from streams_runtime.logs.embedded.connections import SharedConnection, WriteLock, as_log_errors
 from streams_runtime.logs.errors import LogError, UnknownTopicOrPartition

@@ -14,7 +14,6 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from assignor.operating_system import reset_in_children
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
@@ -26,6 +25,7 @@ from kafka_client.errors import (
     UnknownTopic,
 )
 from kafka_client.event_loop import EventLoopThread
+from operating_system.processes import reset_in_children
 from streams_runtime.logs.base import (
     Claim,
     ConfigChanges,

@@ -20,11 +20,11 @@ from assignor.pipeline import assign
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording import parse_rebalance
-from assignor.rerun import run
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.steering import Steering
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId
+from rebalance_analysis.rerun import run
 from tests.assignor.assignment import own_custom_assignors as own
 from tests.assignor.assignment.own_custom_assignors import Change, Changed
 from tests.recorded import document

@@ -18,7 +18,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.recording.jvm_log import placements_from_log
-from assignor.rerun import RerunPlacement, run
+from rebalance_analysis.rerun import RerunPlacement, run
 from tests.program import assignor
 
 LOGS = Path(__file__).with_name("jvm_logs")

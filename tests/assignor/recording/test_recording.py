@@ -27,10 +27,10 @@ from assignor.recording import (
     rebalance_input,
     rebalance_output,
 )
-from assignor.rerun import run
 from assignor.snapshot import Member
 from assignor.topology.group_topology import ChangelogType
 from assignor.types import ProcessId, TaskId
+from rebalance_analysis.rerun import run
 from tests.recorded import PLACEMENTS, REBALANCES, RECORDINGS, document, documents
 
 Document = dict[str, Any]

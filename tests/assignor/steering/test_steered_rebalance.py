@@ -12,12 +12,12 @@ from assignor.errors import InputError
 from assignor.explain import explain_rebalance
 from assignor.pipeline import assign
 from assignor.recording import parse_recorded_rebalance, rebalance_document, rebalance_output
-from assignor.rerun import RerunRebalance, run
-from assignor.short_reasons import short_reason
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.steering import NO_STEERING, Steering
 from assignor.task_assignors.base import ClientPlacement
 from assignor.types import TaskId
+from rebalance_analysis.rerun import RerunRebalance, run
+from rebalance_analysis.short_reasons import short_reason
 from tests.group_model import NOW_MS, SimulatedGroup, process_id, topology_of
 
 A, B, C = map(process_id, (1, 2, 3))

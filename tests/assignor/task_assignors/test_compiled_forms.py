@@ -39,7 +39,7 @@ def only_sources(path):
     return of_sources(path)
 
 sys.path_hooks.insert(0, only_sources)
-from assignor.program import main
+from assignor_cli.program import main
 from assignor.task_assignors import task_movement
 
 assert task_movement.__file__.endswith(".py")

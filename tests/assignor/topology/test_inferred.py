@@ -14,12 +14,12 @@ from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording.topology_fields import topology_document
-from assignor.rerun import RerunRebalance, run
 from assignor.topology.builder import LOGGED
 from assignor.topology.described.described_topology import DescribedTopology
 from assignor.topology.described.inferred import topology_from_cluster
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
+from rebalance_analysis.rerun import RerunRebalance, run
 from tests.recorded import documents
 
 LED_BY_KAFKA = ("smoke", "static", "threads2", "upgrade", "wcflow")

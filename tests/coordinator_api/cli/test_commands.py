@@ -15,8 +15,8 @@ from unittest import mock
 import httpx
 import pytest
 
-from assignor.commands.tables import View
 from assignor.errors import InputError
+from assignor_cli.tables import View
 from coordinator_api.cli.client import call
 from coordinator_api.cli.rebalance_commands import rebalance_list
 from coordinator_api.settings import setting_rows

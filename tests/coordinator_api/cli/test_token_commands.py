@@ -6,7 +6,7 @@ import json
 import stat
 from pathlib import Path
 
-from assignor.access.tokens import digest_of
+from coordinator_client.access.tokens import digest_of
 from tests.coordinator_api.service_process import ServiceProcess, run_command
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from assignor.access.principals import Principal, Right
-from assignor.access.tokens import TokenEntry, digest_of, format_entries
 from coordinator_api.http.app import create_app
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.web.pages import WEB_PAGES
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import TokenEntry, digest_of, format_entries
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.store.databases import settings_for
 

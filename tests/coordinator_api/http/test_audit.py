@@ -18,9 +18,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from assignor.access.principals import Right
 from coordinator_api.http.audit import AuditLog
 from coordinator_api.settings import SettingsError
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.cli.test_commands import assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group
 from tests.coordinator_api.http.endpoints import AUDITED, PAGE_RIGHTS, RIGHTS

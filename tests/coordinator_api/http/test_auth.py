@@ -8,14 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assignor.access.principals import Right
-from assignor.access.tokens import digest_of
 from assignor.errors import InputError
 from coordinator_api.http.auth import Access
 from coordinator_api.http.call_rights import caller_of
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.settings_sources import load
+from coordinator_client.access.principals import Right
+from coordinator_client.access.tokens import digest_of
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.endpoints import RIGHTS
 from tests.coordinator_api.http.tenants import tenants

@@ -12,12 +12,12 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
-from assignor.access.principals import Principal, Right
-from assignor.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_api.http.app import create_app
 from coordinator_api.http.call_rights import OPEN_PATHS, is_page
 from coordinator_api.settings import Settings
 from coordinator_api.web.pages import WEB_PAGES
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, subscription
 from tests.coordinator_api.http.endpoints import RIGHTS

@@ -19,7 +19,7 @@ from tests.coordinator_api.service_process import ServiceProcess, clean_environm
 
 STANDS_STILL = """
 import sys
-from assignor.commands import main
+from assignor_cli.app import main
 from coordinator_api.http.models.members import HeartbeatBody
 
 def stands_still(body, member_id):

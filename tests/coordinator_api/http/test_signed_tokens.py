@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from assignor.access.principals import Principal, Right
-from assignor.access.signed_tokens import UNKNOWN_KEY_EVERY_S, Issuer, SignedTokens
 from assignor.errors import InputError
 from coordinator_api.http.auth import Access
 from coordinator_api.settings_sources import load
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.signed_tokens import UNKNOWN_KEY_EVERY_S, Issuer, SignedTokens
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.oidc_issuer import AUDIENCE, ISSUER, KEYS, KeyServer, claims, published, signed
 from tests.coordinator_api.service_process import ServiceProcess

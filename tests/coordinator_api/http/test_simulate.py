@@ -1,4 +1,4 @@
-"""`POST /v1/simulate` forecasts what `assignor.simulate` does, within bounds."""
+"""`POST /v1/simulate` forecasts what `rebalance_analysis.simulate` does, within bounds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from assignor.rerun import parse_recorded
-from assignor.simulate import ForecastModel, forecast, forecast_document
 from coordinator_api.errors import AssignorNotListed
 from coordinator_api.http.computations import simulate
 from coordinator_api.runtime.definitions import DocumentBounds
+from rebalance_analysis.rerun import parse_recorded
+from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.recorded import document, documents

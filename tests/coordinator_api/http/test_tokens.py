@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assignor.access.principals import Principal, Right
-from assignor.access.tokens import TokenEntry, digest_of, format_entry
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
 from tests.coordinator_api.service_process import ServiceProcess, run_command
 

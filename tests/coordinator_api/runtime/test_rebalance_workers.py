@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assignor.compare import compare_rebalance
 from assignor.recording import parse_recorded_rebalance
-from assignor.rerun import RerunRebalance, run_recorded
 from assignor.snapshot import Member
 from coordinator_api.clock import ServiceClock
 from coordinator_api.clusters import ClusterStanding
@@ -30,6 +28,8 @@ from coordinator_api.runtime.rebalance_runner import RebalanceRunner
 from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import WorkerPool
+from rebalance_analysis.compare import compare_rebalance
+from rebalance_analysis.rerun import RerunRebalance, run_recorded
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from assignor.reading.sources import RawLine, SourceKind, find_sources, raw_lines
 from coordinator_api.store import recordings
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording
+from rebalance_analysis.reading.sources import RawLine, SourceKind, find_sources, raw_lines
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess

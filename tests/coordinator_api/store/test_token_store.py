@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.access.principals import Principal, Right
-from assignor.access.tokens import TokenEntry, digest_of
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import NameTaken
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.token_store import StoredToken
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import TokenEntry, digest_of
 
 
 def token(name: str, secret: bytes) -> StoredToken:

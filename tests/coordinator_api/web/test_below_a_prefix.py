@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assignor.access.principals import Right
 from coordinator_api.http.call_rights import SESSION_COOKIE
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, tenants
 from tests.coordinator_api.web.visitors import HTML, form_token, soup

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from assignor.access.principals import Right
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.store.errors import NotOwner
 from coordinator_api.web import event_streams
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from assignor.access.principals import Right
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.models.groups import GroupAnswer, GroupLine, GroupList
 from coordinator_api.web import group_documents, group_summaries
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedList, digest_of
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 

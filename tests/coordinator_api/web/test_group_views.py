@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from assignor.access.principals import Right
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web import group_documents
 from coordinator_api.web.grid import GroupGrid, SeenLags, group_grid, pack_grid
 from coordinator_api.web.static_files import PackedFile
 from coordinator_api.web.topology_page import topology_view
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from bs4 import BeautifulSoup
 
-from assignor.access.principals import Right
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value, is_page
 from coordinator_api.web.pages import WEB_PAGES
 from coordinator_api.web.static_files import address_of, static_files
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants

@@ -10,12 +10,12 @@ import httpx
 import pytest
 from bs4 import BeautifulSoup
 
-from assignor.access.principals import Right
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.views.levers import DONE
 from coordinator_api.views.words import sentence
 from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.lever_forms import LABELS
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assignor.access.principals import Right
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web.login_page import TRY_S
 from coordinator_api.web.sessions import HOME, safe_next
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants, tenants

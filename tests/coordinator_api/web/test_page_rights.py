@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assignor.access.principals import Right
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from assignor.access.principals import Right
 from coordinator_api.web.store_queries import MOST_BYTES, StoreUnanswered, ask_by_key, endpoints_of
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.http.tenants import tenants
 from tests.coordinator_api.web.test_groups_page import browser_of, declared
 from tests.coordinator_api.web.visitors import soup

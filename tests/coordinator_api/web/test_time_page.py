@@ -11,10 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assignor.access.principals import Right
 from assignor.snapshot import Member
 from coordinator_api.store.errors import StoreError
 from coordinator_api.views.words import count, hold_text
+from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported

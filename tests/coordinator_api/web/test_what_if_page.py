@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from assignor.access.principals import Right
 from assignor.decisions import DecisionLog
 from assignor.recording import parse_recorded_rebalance
-from assignor.simulate import ForecastModel
 from assignor.task_assignors.base import Placement, PlacementProblem
 from coordinator_api.errors import AssignorNotListed
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.definitions import DocumentBounds
 from coordinator_api.views.words import count
+from coordinator_client.access.principals import Right
+from rebalance_analysis.simulate import ForecastModel
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.web.test_groups_page import browser_of, declared

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
-from assignor.rerun import RerunRebalance, run
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from kafka_client.admin.cluster_admin import ClusterAdmin
@@ -20,6 +19,7 @@ from kafka_client.settings.client_settings import client_settings
 from kafka_groups.leader.election import LeadTaken
 from kafka_groups.leader.group_entry import LeadRefused
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed
+from rebalance_analysis.rerun import RerunRebalance, run
 from tests.kafka_groups.leader.led_group import LedGroup
 from tests.kafka_groups.leader.streams_members import StreamsMember
 from tests.oracle.broker import Broker

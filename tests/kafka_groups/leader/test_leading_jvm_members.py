@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assignor.rerun import RerunRebalance, run
+from rebalance_analysis.rerun import RerunRebalance, run
 from tests.kafka_groups.leader.stopping_assignor import SAYS, StopsAtThree, StopsAtTwo
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker

@@ -13,11 +13,11 @@ from assignor.errors import IllegalStateError
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE
 from assignor.recording import rebalance_document
-from assignor.rerun import RerunRebalance, run
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 from kafka_groups.leader.led_rebalance import LedRebalance, all_assignments, group_members, lead_rebalance
 from kafka_groups.leader.own_member import own_assignment, own_subscription
+from rebalance_analysis.rerun import RerunRebalance, run
 from tests.group_model import NOW_MS, SimulatedGroup, member, next_rebalance, topology_of
 
 DEADLINE_MS = NOW_MS + 600_000

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
+from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.leader.rebalance_records import RebalanceRecords, append, prepare
 from tests.program import environment
 

@@ -10,7 +10,6 @@ from assignor.protocol.consumer_protocol import Subscription, encode_subscriptio
 from assignor.protocol.group_metadata import GroupMetadataValue, MemberMetadata
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.rerun import RerunRebalance, run
 from kafka_groups.leader.own_member import own_assignment, own_subscription
 from kafka_groups.recorder.generations import GroupGenerations
 from kafka_groups.recorder.rebalance_line import (
@@ -21,6 +20,7 @@ from kafka_groups.recorder.rebalance_line import (
     recorded_output,
     snapshot_of,
 )
+from rebalance_analysis.rerun import RerunRebalance, run
 from tests.kafka_groups.recorder.group_records import record, value_of
 from tests.recorded import RECORDINGS, documents
 

@@ -10,14 +10,14 @@ import pytest
 from tests.checkout import ROOT
 
 OF_WORKERS = (
-    "assignor.reading.lines",
+    "rebalance_analysis.reading.lines",
     "spark_jobs.batch.worker",
     "spark_jobs.recordings.reading",
     "spark_jobs.replay.work",
     "spark_jobs.sweep.work",
 )
 WITH_ENGINES = (*OF_WORKERS, "spark_jobs.batch.local_engine", "spark_jobs.batch.spark_engine")
-COMMAND_LINE = ("typer", "click", "rich", "assignor.commands")
+COMMAND_LINE = ("typer", "click", "rich", "assignor_cli.app")
 
 
 @pytest.mark.parametrize("modules", [OF_WORKERS, WITH_ENGINES], ids=["work", "engines"])

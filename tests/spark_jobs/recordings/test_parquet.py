@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from assignor.errors import InputError
-from assignor.reading.sources import find_sources, raw_lines
 from assignor.recording import RecordedPlacement, RecordedRebalance, document_of_line
-from assignor.rerun import parse_recorded
+from rebalance_analysis.reading.sources import find_sources, raw_lines
+from rebalance_analysis.rerun import parse_recorded
 from spark_jobs.recordings.columns import lines_of_batch, read_columns
 from spark_jobs.recordings.parquet import read
 from tests.recorded import RECORDINGS, documents

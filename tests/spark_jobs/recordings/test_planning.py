@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from assignor.errors import InputError
-from assignor.reading.sources import DamagedSource, RawLine, find_sources, raw_lines
+from rebalance_analysis.reading.sources import DamagedSource, RawLine, find_sources, raw_lines
 from spark_jobs.recordings import planning
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
 from spark_jobs.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings

@@ -252,7 +252,7 @@ def test_should_run_a_users_own_assignor_of_the_working_directory(
 
 
 def test_should_start_without_arrow_and_spark_when_another_command_runs() -> None:
-    code = "import sys; from assignor.commands import build_app; build_app(); print(sorted(sys.modules))"
+    code = "import sys; from assignor_cli.app import build_app; build_app(); print(sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "'spark_jobs.replay.command'" in modules
     assert "'pyarrow'" not in modules

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from assignor.errors import InputError
-from assignor.reading.own_assignors import OwnAssignors
-from assignor.reading.sources import RawLine
-from assignor.what_if.changes import Changes
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.what_if.changes import Changes
 from spark_jobs.replay.dataframe import replayed
 from spark_jobs.replay.rows import SCHEMA
 from spark_jobs.replay.work import ReplayWork

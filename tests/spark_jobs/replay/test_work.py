@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from assignor.measures import measure, recorded_placement
-from assignor.reading.own_assignors import OwnAssignors
-from assignor.reading.sources import RawLine
 from assignor.recording import parse_recorded_placement
-from assignor.rerun import RerunPlacement, RerunRebalance, run
-from assignor.what_if.changes import AddedInstances, Changes
+from rebalance_analysis.measures import measure, recorded_placement
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.rerun import RerunPlacement, RerunRebalance, run
+from rebalance_analysis.what_if.changes import AddedInstances, Changes
 from spark_jobs.batch.work import Reject
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
 from spark_jobs.replay.rows import SCHEMA

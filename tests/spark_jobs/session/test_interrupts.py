@@ -12,7 +12,7 @@ from spark_jobs.session.interrupts import interruptible, undisturbed
 
 PROGRAM = """
 import signal, sys
-from assignor.commands.console import exit_code_of_signal
+from assignor_cli.console import exit_code_of_signal
 from spark_jobs.session.interrupts import interruptible
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 try:
@@ -39,7 +39,7 @@ def test_should_be_interrupted_when_it_was_started_with_sigint_ignored(number: s
 
 SWALLOWED = """
 import signal, sys, threading
-from assignor.commands.console import exit_code_of_signal
+from assignor_cli.console import exit_code_of_signal
 from spark_jobs.session.interrupts import interruptible
 
 class Finalized:

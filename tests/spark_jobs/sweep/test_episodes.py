@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
-from assignor.reading.lines import read_lines
+from rebalance_analysis.reading.lines import read_lines
 from spark_jobs.batch.work import LINES_A_CHUNK, Reject
 from spark_jobs.sweep.episodes import Episodes, gather_episodes, read_rejects
 from spark_jobs.sweep.spool import SpooledLines, read_spooled

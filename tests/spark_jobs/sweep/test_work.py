@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from assignor.reading.lines import read_lines
-from assignor.reading.own_assignors import OwnAssignors
-from assignor.rerun import parse_recorded
-from assignor.simulate import ForecastModel, forecast
-from assignor.what_if.changes import AddedInstances, Changes
+from rebalance_analysis.reading.lines import read_lines
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.rerun import parse_recorded
+from rebalance_analysis.simulate import ForecastModel, forecast
+from rebalance_analysis.what_if.changes import AddedInstances, Changes
 from spark_jobs.batch.engine import Engine
 from spark_jobs.batch.outcome import ChunksFailed, RunOutcome
 from spark_jobs.batch.running import run_plan

@@ -19,8 +19,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from assignor.commands import program
-from assignor.commands.extras import ExtraMissing
+from assignor_cli.app import program
+from assignor_cli.extras import ExtraMissing
 from spark_jobs.workers.group_view import GroupView, group_view, wait_for_group
 from spark_jobs.workers.local_instance import LocalInstance
 from spark_jobs.workers.local_instances import LocalInstances
@@ -39,7 +39,7 @@ from tests.spark_jobs.talk import TIMEOUT_S, Talk
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
 
 APP = "tests.spark_jobs.user_app:application"
-PROGRAM = "from assignor.commands import main; main()"
+PROGRAM = "from assignor_cli.app import main; main()"
 MODULE = "spark_jobs.workers.local_instance"
 
 

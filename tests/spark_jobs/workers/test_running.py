@@ -43,7 +43,7 @@ from tests.spark_jobs.small_application import STORES, TASKS, counted, small_app
 from tests.spark_jobs.talk import TIMEOUT_S, Talk
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
 
-PROGRAM = "from assignor.commands import main; main()"
+PROGRAM = "from assignor_cli.app import main; main()"
 
 
 def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:

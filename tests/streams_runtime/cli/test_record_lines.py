@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignor.commands.output import Format, data_text
 from assignor.types import JAVA_LONG_MAX, TopicPartition
+from assignor_cli.output import Format, data_text
 from streams_runtime.cli.named_serdes import named_serde
 from streams_runtime.cli.record_lines import BadLine, LineReader, LineWriter, RecordLine
 from streams_runtime.common.records import NAME_ERRORS

@@ -12,7 +12,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from assignor.coordinator_calls import CallerToken
+from coordinator_client.calls import CallerToken
 from streams_runtime.membership.calls import JoinRequest, MemberHeartbeat
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.coordinator_api.group_members import definition, subscription

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from assignor.access.tls import server_tls
 from assignor.errors import InputError
+from coordinator_client.access.tls import server_tls
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.queries.client import QueryFailed, StateStoreClient
 from streams_runtime.queries.server import QueryServer

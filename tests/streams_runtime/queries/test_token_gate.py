@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assignor.access.issuer_settings import IssuerSettings
-from assignor.access.principals import Principal, Right
-from assignor.access.tokens import TokenEntry, digest_of, format_entry
-from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from coordinator_api.settings import Settings
+from coordinator_client.access.issuer_settings import IssuerSettings
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
+from coordinator_client.calls import CallerToken
 from streams_runtime.queries import token_gate
 from streams_runtime.queries.client import QueryFailed, StateStoreClient
 from streams_runtime.queries.problems import QueryCode

@@ -1,0 +1,46 @@
+"""Where modules of this package have gone: the import of an old name fails with the new one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_NEW_NAMES = {
+    "assignor.access": "coordinator_client.access",
+    "assignor.commands": "rebalance_analysis.commands and assignor_cli",
+    "assignor.compare": "rebalance_analysis.compare",
+    "assignor.coordinator_addresses": "coordinator_client.addresses",
+    "assignor.coordinator_calls": "coordinator_client.calls",
+    "assignor.figures": "rebalance_analysis.figures",
+    "assignor.measures": "rebalance_analysis.measures",
+    "assignor.operating_system": "operating_system.processes",
+    "assignor.program": "assignor_cli.program",
+    "assignor.reading": "rebalance_analysis.reading",
+    "assignor.rerun": "rebalance_analysis.rerun",
+    "assignor.short_reasons": "rebalance_analysis.short_reasons",
+    "assignor.simulate": "rebalance_analysis.simulate",
+    "assignor.story": "rebalance_analysis.story",
+    "assignor.what_if": "rebalance_analysis.what_if",
+    "assignor.whole_files": "operating_system.whole_files",
+}
+
+
+class _MovedModules(MetaPathFinder):
+    """Asked last, for a module that nobody has found."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """None for every other name. Raises ImportError."""
+        if new_name := _NEW_NAMES.get(fullname):
+            raise ImportError(f"{fullname} is now {new_name}", name=fullname)
+        return None
+
+
+def name_new_modules() -> None:
+    """From now on, in this process. Calling it again changes nothing."""
+    if not any(isinstance(finder, _MovedModules) for finder in sys.meta_path):
+        sys.meta_path.append(_MovedModules())

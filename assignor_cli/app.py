@@ -1,0 +1,163 @@
+"""The program `assignor`. Packages register their commands through the entry-point group `assignor.commands`, each a
+function `register(app: typer.Typer) -> None`.
+
+Rules: a command makes frozen values of its options (`option_groups.py`) and works with those alone. Results go to
+stdout (`output.py`), messages to stderr. Its help ends with an example (`help_texts.py`). It is listed also when its
+extra is not installed (`extras.py`). A fault leaves a command as an AssignorFault, and `main` alone makes one line and
+an exit code of it (`console.py` says which). Ctrl-C ends a command with 130, SIGTERM with 143, and a reader of stdout
+that goes away ends it with 141, as a shell reports these three.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from assignor.errors import AssignorFault
+from assignor_cli.console import EXIT_NOBODY_READS, EXIT_UNUSABLE, exit_code_of, exit_code_of_signal, say
+from assignor_cli.help_texts import example
+from assignor_cli.usage import UsageError, usage_text
+
+__all__ = ["ENTRY_POINT_GROUP", "build_app", "main", "program"]
+
+ENTRY_POINT_GROUP = "assignor.commands"
+_HELP = """Kafka Streams' task placement as a library, a coordinator over HTTP, and stateful Python on Spark executors.
+
+Every command explains itself: assignor COMMAND --help.
+"""
+_EXAMPLE = example("explain recordings/orders.jsonl.gz", "groups describe orders --watch", "--install-completion")
+
+
+class _ReaderGone(Exception):
+    """Nobody reads stdout any more. Not an OSError, of which typer would make exit code 1, which is an answer."""
+
+
+class _Interrupted(Exception):
+    """A signal ended the command. Not a KeyboardInterrupt, of which typer would make 130, whichever signal it was."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class _Program(TyperGroup):
+    """All commands, as one."""
+
+    def make_context(self, *names: Any, **more: Any) -> Any:
+        with _own_ends():
+            return super().make_context(*names, **more)  # it shows the help and the version
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        with _own_ends():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _own_ends() -> Iterator[None]:
+    """What typer would end with exit codes of its own leaves it as it came."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise _ReaderGone from None
+    except KeyboardInterrupt as interrupt:
+        raise _Interrupted(exit_code_of_signal(interrupt)) from None
+
+
+def build_app() -> typer.Typer:
+    """All commands. Those of a package that cannot be imported are left out, and the help says so."""
+    app = typer.Typer(
+        name="assignor",
+        cls=_Program,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    missing = []
+    for entry_point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+        error = _register(entry_point, app)
+        if error is not None:
+            missing.append(f"{entry_point.name} ({error})")
+    epilog = f"{_EXAMPLE}\n\nNot installed: {', '.join(missing)}." if missing else _EXAMPLE
+    app.callback(help=_HELP, epilog=epilog)(_all_commands)
+    return app
+
+
+@functools.cache
+def program() -> Any:
+    """All commands, as `main` runs them. To build them takes longer than most commands do: a process does it once."""
+    return typer.main.get_command(build_app())
+
+
+def main() -> None:
+    """Entry point of the program `assignor`; leaves by SystemExit. Quiet when the reader of stdout goes away."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
+    try:
+        try:
+            sys.exit(program()(prog_name="assignor", standalone_mode=False))
+        finally:
+            sys.stdout.flush()
+    except UsageError as error:
+        say(usage_text(error))
+        sys.exit(EXIT_UNUSABLE)
+    except (BrokenPipeError, _ReaderGone):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_NOBODY_READS)
+    except _Interrupted as interrupted:
+        sys.exit(interrupted.code)
+    except KeyboardInterrupt as interrupt:
+        sys.exit(exit_code_of_signal(interrupt))
+    except AssignorFault as error:
+        say(f"error: {error}")
+        sys.exit(exit_code_of(error))
+    except UnicodeEncodeError as error:
+        say(f"error: {_not_utf8(error)!r}: is not UTF-8 text, which only the name of a file may be")
+        sys.exit(EXIT_UNUSABLE)
+    except OSError as error:
+        say(f"error: {error.filename or 'output'}: {error.strerror or error}")
+        sys.exit(EXIT_UNUSABLE)
+
+
+def _not_utf8(error: UnicodeEncodeError) -> str:
+    """The argument in which Python found bytes that are no text, and which a command has tried to send. Raises `error`
+    when no argument is to blame."""
+    bad = error.object[error.start : error.end]
+    for argument in sys.argv[1:]:
+        if bad in argument:
+            return argument
+    raise error
+
+
+def _register(entry_point: EntryPoint, app: typer.Typer) -> ImportError | None:
+    try:
+        register = entry_point.load()
+    except ImportError as error:
+        return error
+    register(app)
+    return None
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"assignor {version('assignor')} (Python {platform.python_version()})")
+        raise typer.Exit
+
+
+def _all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """A callback keeps `assign` a command even when it is the only one."""

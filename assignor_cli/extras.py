@@ -1,0 +1,55 @@
+"""Commands whose extra is not installed: they are listed all the same, and say what to install when they are called.
+
+A module that registers commands imports nothing of its extra when it is loaded. Its `register` begins with
+
+    if KAFKA.is_missing:
+        KAFKA.register_missing(app, "record", "lead")
+        return
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import typer
+
+from assignor_cli.console import CannotFinish
+
+
+class ExtraMissing(CannotFinish):
+    """A command was called whose extra is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """`name`: as in `pip install 'assignor[name]'`. `modules`: of other projects; its commands need every one."""
+
+    name: str
+    modules: tuple[str, ...]
+
+    @property
+    def is_missing(self) -> bool:
+        return any(importlib.util.find_spec(module) is None for module in self.modules)
+
+    @property
+    def remedy(self) -> str:
+        return f"pip install 'assignor[{self.name}]'"
+
+    def register_missing(self, app: typer.Typer, *commands: str) -> None:
+        """Each command takes whatever arguments it is given, and ends with exit code 2."""
+        for command in commands:
+            app.command(
+                command,
+                help=f"Needs {self.remedy}.",
+                context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+                add_help_option=False,
+            )(self._says_what_to_install(command))
+
+    def _says_what_to_install(self, command: str) -> Callable[[], None]:
+        def run() -> NoReturn:
+            raise ExtraMissing(f"assignor {command} needs an extra that is not installed: {self.remedy}")
+
+        return run

@@ -1,0 +1,206 @@
+"""Tokens that somebody else signs: JSON Web Tokens of an OIDC issuer, checked with the keys that it publishes.
+
+Rules: PyJWT checks the signature and the claims; this file says which are needed, and where keys come from. Only
+signatures of a key pair count, with the algorithm that belongs to the key's kind, so that nobody signs with a public
+key as a password. Keys are fetched beside the calls, never within one: at first before the service listens, then again
+and again, and soon when a token names a key that is not there. An issuer that is down leaves its former keys in force.
+What is found out about a token holds until it expires. Source of the settings' names: KIP-768.
+
+One scope of a token names its right and its groups: `assignor:member:payments-*`. It is the only place that knows
+PyJWT (extra `oidc`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, InvalidURL
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import jwt
+
+from assignor.errors import InputError
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import digest_of, group_prefix
+
+ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("ES256",), "OKP": ("EdDSA",)}
+"""By the kind of the key (`kty`)."""
+
+UNKNOWN_KEY_EVERY_S = 60.0
+"""How often, at most, an unknown key leads to a look at the issuer: anybody may send such a token."""
+
+FETCH_TIMEOUT_S = 5.0
+MOST_KEY_BYTES = 1_048_576
+MOST_TOKEN_BYTES = 16_384
+MOST_REMEMBERED = 10_000
+_LONGEST_NAME = 200
+_SCOPE = re.compile(r"assignor:([a-z]+):(\S+)\Z")
+_NAME = re.compile(r"[\x21-\x7e]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """Whose tokens are taken. `keys_url`: http, https or file. `refresh_s`: how often its keys are fetched again."""
+
+    keys_url: str
+    issuer: str
+    audience: tuple[str, ...]
+    name_claim: str = "sub"
+    scope_claim: str = "scope"
+    clock_skew_s: float = 30
+    refresh_s: float = 3_600
+
+    def __post_init__(self) -> None:
+        if urlsplit(self.keys_url).scheme not in ("http", "https", "file"):
+            raise InputError(
+                "must be a URL such as https://issuer/keys or file:///keys.json", "sasl.oauthbearer.jwks.endpoint.url"
+            )
+
+
+class _Key(NamedTuple):
+    jwk: jwt.PyJWK
+    algorithms: tuple[str, ...]
+
+
+class SignedTokens:
+    """Of one issuer. `find` may be called by another thread than `refresh_if_due`.
+
+    `tell`: gets a sentence about keys that could not be fetched.
+    """
+
+    def __init__(
+        self, issuer: Issuer, tell: Callable[[str], None], monotonic_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._issuer = issuer
+        self._tell = tell
+        self._monotonic_s = monotonic_s
+        self._keys: Mapping[str, _Key] = {}
+        self._document = b""
+        self._due_s = 0.0
+        self._asked_for_unknown_s = -UNKNOWN_KEY_EVERY_S
+        self._known: dict[str, tuple[Principal, float]] = {}
+        self._lock = threading.Lock()
+
+    def refresh_if_due(self) -> None:
+        """Fetch the keys if it is time. Never raises for an issuer that is down: it is told, and tried again."""
+        now_s = self._monotonic_s()
+        if now_s < self._due_s:
+            return
+        try:
+            document = _fetch(self._issuer.keys_url)
+            keys = _keys_in(document)
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            self._due_s = now_s + min(UNKNOWN_KEY_EVERY_S, self._issuer.refresh_s)
+            stays = f"the {len(self._keys)} former ones stay in force" if self._keys else "no token of it is taken"
+            self._tell(f"the keys of {self._issuer.issuer} cannot be fetched ({_reason(error)}): {stays}")
+            return
+        self._due_s = now_s + self._issuer.refresh_s
+        with self._lock:
+            if document != self._document:
+                self._known.clear()  # what a key had signed that was taken back counts no longer
+            self._keys, self._document = keys, document
+
+    def find(self, token: bytes) -> Principal | None:
+        """Whose token it is; None for any that may not be taken, whatever the reason."""
+        if len(token) > MOST_TOKEN_BYTES or token.count(b".") != 2:
+            return None
+        digest = digest_of(token)
+        known = self._known.get(digest)
+        if known is not None:
+            if time.time() < known[1]:
+                return known[0]
+            self._known.pop(digest, None)
+        try:
+            claims = self._claims(token.decode("ascii"))
+            principal = self._principal(claims)
+        except (jwt.PyJWTError, InputError, ValueError, TypeError, KeyError):
+            return None
+        with self._lock:
+            while len(self._known) >= MOST_REMEMBERED:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[digest] = (principal, float(claims["exp"]) + self._issuer.clock_skew_s)
+        return principal
+
+    def _claims(self, token: str) -> Mapping[str, Any]:
+        header = jwt.get_unverified_header(token)
+        key = self._keys.get(str(header["kid"]))
+        if key is None:
+            self._ask_for_unknown()
+            raise jwt.InvalidKeyError("unknown key")
+        claims: Mapping[str, Any] = jwt.decode(
+            token,
+            key.jwk.key,
+            algorithms=list(key.algorithms),
+            issuer=self._issuer.issuer,
+            audience=list(self._issuer.audience),
+            leeway=self._issuer.clock_skew_s,
+            options={"require": ["exp", "iss", "aud", self._issuer.name_claim]},
+        )
+        return claims
+
+    def _principal(self, claims: Mapping[str, Any]) -> Principal:
+        name = claims[self._issuer.name_claim]
+        if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.match(name):
+            raise InputError("no name", self._issuer.name_claim)
+        said = claims.get(self._issuer.scope_claim, ())
+        scopes = said.split() if isinstance(said, str) else [each for each in said if isinstance(each, str)]
+        (granted,) = [match for match in map(_SCOPE.match, scopes) if match]  # two would not say which one counts
+        return Principal(name, Right(granted[1]), group_prefix(granted[2], self._issuer.scope_claim))
+
+    def _ask_for_unknown(self) -> None:
+        now_s = self._monotonic_s()
+        if now_s - self._asked_for_unknown_s >= UNKNOWN_KEY_EVERY_S:
+            self._asked_for_unknown_s = now_s
+            self._due_s = 0.0
+
+
+def _fetch(url: str) -> bytes:
+    """Raises OSError, ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        content = Path(url2pathname(parts.path)).read_bytes()
+    else:
+        # the environment's proxies are for the world outside; its SSL_CERT_FILE is for the issuer, too
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(url, timeout=FETCH_TIMEOUT_S) as answer:  # http or https: Issuer has checked it
+            content = answer.read(MOST_KEY_BYTES + 1)
+    if len(content) > MOST_KEY_BYTES:
+        raise ValueError(f"more than {MOST_KEY_BYTES} bytes")
+    return bytes(content)
+
+
+def _keys_in(document: bytes) -> dict[str, _Key]:
+    """By their ids. Raises ValueError when there is none that can be used."""
+    read = json.loads(document)
+    listed = read.get("keys") if isinstance(read, dict) else None
+    found: dict[str, _Key] = {}
+    for each in listed if isinstance(listed, list) else ():
+        kind = str(each.get("kty")) if isinstance(each, dict) else ""
+        if kind in ALGORITHMS and each.get("kid") and each.get("use", "sig") == "sig":
+            algorithms = tuple(name for name in ALGORITHMS[kind] if each.get("alg", name) == name)
+            with contextlib.suppress(jwt.PyJWTError, TypeError):  # of a curve or a form that is not known here
+                jwk = jwt.PyJWK.from_dict(each)
+                if jwk.algorithm_name in algorithms:
+                    found[str(each["kid"])] = _Key(jwk, algorithms)
+    if not found:
+        raise ValueError("it has no key with a kid for RS256, PS256, ES256 or EdDSA")
+    return found
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, InvalidURL):
+        return "its URL cannot be used"  # the error has a part of the URL, in which a password may be
+    if isinstance(error, HTTPException):
+        return "its answer is no HTTP"
+    if isinstance(error, RecursionError):
+        return "its document is nested too deeply"
+    return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)

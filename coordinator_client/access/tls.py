@@ -1,0 +1,328 @@
+"""TLS of our services and of their callers: certificates from files, taken anew when the files change.
+
+A `ReloadedContext` stands for the newest `ssl.SSLContext` that could be made of its files. Every handshake begins with
+that one; connections that are open go on as they are. Files that cannot be used leave the context before in force, and
+are told of once. A new context, and not the old one with other files, because an authority can be added to a context
+but never taken out. The names of the settings are uvicorn's.
+
+A service sends no session tickets: with one, a caller whose authority was removed could come back without showing its
+certificate.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assignor.errors import InputError
+from coordinator_client.access.certificate_files import (
+    KeyPair,
+    date_text,
+    show_certificate,
+    state_of,
+    text_of,
+    trust_authorities,
+    warn_of_readers,
+)
+
+CLIENT_CERTFILE = "ASSIGNOR_CLIENT_CERTFILE"
+CLIENT_KEYFILE = "ASSIGNOR_CLIENT_KEYFILE"
+CLIENT_PASSWORD = "ASSIGNOR_CLIENT_KEYFILE_PASSWORD"  # noqa: S105 (the name of a variable)
+CLIENT_VARIABLES = (CLIENT_CERTFILE, CLIENT_KEYFILE, CLIENT_PASSWORD)
+TRUST_VARIABLE = "SSL_CERT_FILE"
+
+VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+"""What `ssl.cert.reqs` may say of the caller's certificate."""
+
+LOOK_S = 1.0
+"""How often the files are looked at."""
+
+_RETRY_S = 10.0
+_DAY_S = 86_400.0
+_SOON_S = 14 * _DAY_S
+_SOON_SHARE = 3
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """What a service needs. `ca_certs`: PEM file with the authorities whose callers it lets in, and its setting's name.
+
+    `cert_reqs`: a key of `VERIFY_MODES`.
+    """
+
+    pair: KeyPair
+    ca_certs: Path | None = None
+    cert_reqs: str = "none"
+    ca_certs_name: str = "ssl.ca.certs"
+
+
+def server_tls(
+    certfile: Path | None,
+    keyfile: Path | None,
+    password: str | None,
+    ca_certs: Path | None,
+    cert_reqs: str,
+    prefix: str = "",
+) -> ServerTls | None:
+    """None without a certificate: the service speaks plain HTTP. `prefix`: before the names of the settings, which are
+    `ssl.certfile` and so on. Raises InputError for settings that do not go together.
+    """
+    names = (f"{prefix}ssl.certfile", f"{prefix}ssl.keyfile", f"{prefix}ssl.keyfile.password")
+    required, authorities = f"{prefix}ssl.cert.reqs", f"{prefix}ssl.ca.certs"
+    if certfile is None:
+        given = dict(zip((*names[1:], authorities), (keyfile, password, ca_certs), strict=True))
+        alone = next((name for name, value in given.items() if value is not None), None)
+        alone = required if alone is None and cert_reqs != "none" else alone
+        if alone is not None:
+            raise InputError(f"needs {names[0]}, without which the service does not speak TLS", alone)
+        return None
+    if cert_reqs != "none" and ca_certs is None:
+        raise InputError(
+            f"{cert_reqs} needs {authorities}, the file with the authorities of the callers' certificates", required
+        )
+    return ServerTls(KeyPair(certfile, keyfile, password, names), ca_certs, cert_reqs, authorities)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """`begins_s`, `ends_s`: of the own certificate, in seconds since 1970; None without one."""
+
+    context: ssl.SSLContext
+    begins_s: float | None = None
+    ends_s: float | None = None
+
+
+class ReloadedContext(ssl.SSLContext):
+    """For each handshake the newest context of some files. asyncio, uvloop and blocking sockets take it as any other.
+
+    `look` is what notices changes. A service calls it all the time, a client's connections do it by themselves.
+    """
+
+    _load: Callable[[], _Loaded]
+    _files: tuple[Path, ...]
+
+    @classmethod
+    def of(
+        cls, side: int, files: tuple[Path, ...], load: Callable[[], _Loaded], *, reminds: bool, at_once: bool
+    ) -> ReloadedContext:
+        """`reminds`: warn before the certificate runs out. `at_once`: else the files are first read by the first
+        handshake. Raises InputError.
+        """
+        made = cls(side)
+        made._files = files
+        made._load = load
+        made._reminds = reminds
+        made._lock = threading.Lock()
+        made._loaded = None
+        made._taken = made._refused = ()
+        made._told = ""
+        made._next_look_s = made._next_try_s = made._next_reminder_s = 0.0
+        made._has_run_out = False
+        if at_once:
+            made._newest()
+        return made
+
+    _reminds: bool
+    _lock: threading.Lock
+    _loaded: _Loaded | None
+    _taken: tuple[object, ...]
+    _refused: tuple[object, ...]
+    _told: str
+    _next_look_s: float
+    _next_try_s: float
+    _next_reminder_s: float
+    _has_run_out: bool
+    _alpn: list[str] | None = None
+
+    @property
+    def pair_ends_s(self) -> float | None:
+        """When the certificate in force runs out, in seconds since 1970. Raises InputError."""
+        return self._newest().ends_s
+
+    def look(self) -> None:
+        """Take the files anew if they have changed. Does nothing when the last look was less than `LOOK_S` ago."""
+        now_s = time.monotonic()
+        if now_s < self._next_look_s:
+            return
+        with self._lock:
+            self._next_look_s = now_s + LOOK_S
+            if self._loaded is not None:
+                self._take_changes(now_s)
+                self._remind(now_s, self._loaded)
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *more: Any, **named: Any) -> ssl.SSLObject:
+        made = self._newest().context.wrap_bio(incoming, outgoing, *more, **named)
+        if isinstance(made, _ToldRefusal):
+            made.incoming = incoming
+        return made
+
+    def wrap_socket(self, *more: Any, **named: Any) -> ssl.SSLSocket:
+        self.look()
+        context = self._newest().context
+        if self._alpn is not None:
+            context.set_alpn_protocols(self._alpn)
+        return context.wrap_socket(*more, **named)
+
+    def set_alpn_protocols(self, alpn_protocols: Any) -> None:
+        self._alpn = list(alpn_protocols)
+
+    def _newest(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                self._taken = state_of(self._files)  # before they are read: what changes meanwhile is read again
+                self._loaded = self._load()
+            return self._loaded
+
+    def _take_changes(self, now_s: float) -> None:
+        state = state_of(self._files)
+        if state == self._taken:
+            self._refused = ()
+            self._told = ""
+            return
+        if state == self._refused and now_s < self._next_try_s:
+            return
+        try:
+            self._loaded = self._load()
+        except InputError as error:
+            # certificate and key are two files: between the two they do not fit, and nobody needs to hear of it
+            settled = state == self._refused
+            self._refused = state
+            self._next_try_s = now_s + (_RETRY_S if settled else 0.0)
+            if settled and self._told != str(error):
+                self._told = str(error)
+                _logger.warning("%s; the files before stay in force", error)
+            return
+        self._taken, self._refused, self._told = state, (), ""
+        self._next_reminder_s, self._has_run_out = 0.0, False
+        _logger.info("new connections use the changed files %s", ", ".join(map(str, self._files)))
+
+    def _remind(self, now_s: float, loaded: _Loaded) -> None:
+        if not self._reminds or loaded.ends_s is None or loaded.begins_s is None:
+            return
+        left_s = loaded.ends_s - time.time()
+        soon_s = min(_SOON_S, (loaded.ends_s - loaded.begins_s) / _SOON_SHARE)
+        if left_s > soon_s or (now_s < self._next_reminder_s and self._has_run_out == (left_s <= 0)):
+            return
+        self._next_reminder_s = now_s + _DAY_S
+        self._has_run_out = left_s <= 0
+        said = "has run out, and callers refuse it" if self._has_run_out else "runs out"
+        _logger.warning("%s: the certificate %s (%s): replace the file", self._files[0], said, date_text(loaded.ends_s))
+
+
+class _ToldRefusal(ssl.SSLObject):
+    """The service's side of a handshake. When it refuses its caller, it says why before the connection ends.
+
+    asyncio and uvloop end a connection whose handshake fails without sending the alert. So a failure looks to them like
+    a handshake that goes on: they send what there is, the caller reads it and hangs up, and for one that does not, the
+    time for a handshake runs out.
+    """
+
+    incoming: ssl.MemoryBIO | None = None
+    _refused = False
+
+    def do_handshake(self) -> None:
+        if not self._refused:
+            try:
+                super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except ssl.SSLError:
+                self._refused = True
+            else:
+                return
+        if self.incoming is not None:
+            self.incoming.read()  # or what it goes on to send would be kept
+        raise ssl.SSLWantReadError
+
+
+def server_context(tls: ServerTls) -> ReloadedContext:
+    """Raises InputError for files that cannot be used, and for a certificate that is not valid now."""
+
+    def load() -> _Loaded:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
+        context.sslobject_class = _ToldRefusal
+        context.set_alpn_protocols(["http/1.1"])
+        if tls.ca_certs is not None:
+            trust_authorities(context, tls.ca_certs, tls.ca_certs_name)
+        context.verify_mode = VERIFY_MODES[tls.cert_reqs]
+        return _Loaded(context, *show_certificate(context, tls.pair, as_server=True))
+
+    pair = tls.pair
+    files = tuple(each for each in (pair.certfile, pair.keyfile, tls.ca_certs) if each is not None)
+    made = ReloadedContext.of(ssl.PROTOCOL_TLS_SERVER, files, load, reminds=True, at_once=True)
+    warn_of_readers(pair)
+    made.look()
+    return made
+
+
+def client_context(
+    url: str, trusting: Callable[[], ssl.SSLContext], environment: Mapping[str, str] = os.environ
+) -> ReloadedContext:
+    """For calls to `url`. `trusting`: makes a context with the authorities that the caller's HTTP client trusts by
+    default, or those of SSL_CERT_FILE. The client's certificate is that of ASSIGNOR_CLIENT_CERTFILE, if any.
+
+    Raises InputError, when the URL is of https, for files that cannot be used.
+    """
+    pair = _client_pair(environment)
+    trusted = environment.get(TRUST_VARIABLE)
+
+    def load() -> _Loaded:
+        if trusted:
+            text_of(Path(trusted), TRUST_VARIABLE)
+        try:
+            context = trusting()
+        except (OSError, ValueError) as error:  # ssl.SSLError is one
+            raise InputError(f"{trusted} is no PEM file of certificates ({error})", TRUST_VARIABLE) from None
+        return _Loaded(context) if pair is None else _Loaded(context, *show_certificate(context, pair, as_server=False))
+
+    given = (Path(trusted) if trusted else None, *(() if pair is None else (pair.certfile, pair.keyfile)))
+    files = tuple(each for each in given if each is not None)
+    at_once = url.lower().startswith("https:")
+    return ReloadedContext.of(ssl.PROTOCOL_TLS_CLIENT, files, load, reminds=False, at_once=at_once)
+
+
+def tls_problem(error: BaseException | str) -> str | None:
+    """Why a call by https found nobody to talk to, and what to do; None when TLS is not the reason."""
+    said = str(error)
+    return next((f"{words} ({said}): {advice}" for sign, words, advice in _PROBLEMS if sign in said), None)
+
+
+_RENEW = f"have {CLIENT_CERTFILE} and {CLIENT_KEYFILE} name one that is valid and of an authority that it knows"
+_PROBLEMS = (
+    ("certificate has expired", "its certificate has run out", "whoever runs it has to replace the certificate"),
+    ("certificate is not yet valid", "its certificate is not valid yet", "compare the clocks of both machines"),
+    ("Hostname mismatch", "its certificate is for another name", "use an address that the certificate names"),
+    ("IP address mismatch", "its certificate is for another address", "use an address that the certificate names"),
+    ("CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted", f"have {TRUST_VARIABLE} name its authority"),
+    ("ALERT_CERTIFICATE_REQUIRED", "it asks for a client certificate", _RENEW),
+    ("ALERT_CERTIFICATE_EXPIRED", "it says that the client certificate has run out", _RENEW),
+    ("ALERT_UNKNOWN_CA", "it does not trust the client certificate", _RENEW),
+    ("ALERT_BAD_CERTIFICATE", "it refuses the client certificate", _RENEW),
+    ("ALERT_CERTIFICATE_UNKNOWN", "it refuses the client certificate", _RENEW),
+    ("ALERT_UNSUPPORTED_CERTIFICATE", "it refuses the client certificate", _RENEW),
+    ("ALERT_HANDSHAKE_FAILURE", "it refuses the handshake, perhaps for want of a client certificate", _RENEW),
+    ("WRONG_VERSION_NUMBER", "it does not speak TLS", "use http:// in its address"),
+    ("RECORD_LAYER_FAILURE", "it does not speak TLS", "use http:// in its address"),
+)
+
+
+def _client_pair(environment: Mapping[str, str]) -> KeyPair | None:
+    certfile, keyfile, password = (environment.get(name) or None for name in CLIENT_VARIABLES)
+    if certfile is None:
+        if keyfile is not None:
+            raise InputError(f"needs {CLIENT_CERTFILE}, the file with the certificate of the key", CLIENT_KEYFILE)
+        return None
+    names = (CLIENT_CERTFILE, CLIENT_KEYFILE, CLIENT_PASSWORD)
+    return KeyPair(Path(certfile), None if keyfile is None else Path(keyfile), password, names)

@@ -1,0 +1,201 @@
+"""Tokens as a service keeps them: by their SHA-256, with a name, a right, a group prefix and an end.
+
+Rules: a service keeps no token, only its hash. A token that we make has 256 random bits, so that nobody finds it from
+its hash, and one round of SHA-256 is enough. A text of tokens has one a line:
+
+    # name        right     groups       SHA-256 of the token                      [expires]
+    payments-eu   member    payments-*   9f86d081884c7d659a2feaa0c55ad015a3bf4f…   2027-01-31T00:00:00Z
+
+`*` stands for every group. Kafka's SCRAM keeps credentials in a like way (`ScramCredential`), with a salt and many
+rounds, which passwords of people need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from assignor.errors import InputError
+from coordinator_client.access.principals import Principal, Right
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
+_GROUPS = re.compile(r"[A-Za-z0-9._-]{0,248}\*\Z", re.ASCII)
+_FIELDS = "name right groups sha256 [expires]"
+_DURATION = re.compile(r"P(?=.)(?:(\d{1,5})D)?(?:T(?=.)(?:(\d{1,5})H)?(?:(\d{1,5})M)?(?:(\d{1,5})S)?)?\Z", re.ASCII)
+_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
+_LATEST_MS = 221_845_392_000_000
+_RANDOM_BYTES = 32
+
+_NOT_OF_A_TOKEN = re.compile(r"\A +| +\Z|[^\x20-\x7e]+")
+_KINDS = {" ": "a space", "\t": "a tab", "\n": "a line end", "\r": "a line end", "\ufeff": "a byte order mark"}
+
+TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
+"""With it, a program that looks for secrets in texts finds ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEntry:
+    """One token. `digest`: SHA-256 of it in hexadecimal. `expires_ms`: None for never."""
+
+    principal: Principal
+    digest: str
+    expires_ms: int | None = None
+
+    def is_valid_at(self, now_ms: int) -> bool:
+        return self.expires_ms is None or now_ms < self.expires_ms
+
+
+def digest_of(token: bytes) -> str:
+    """What is kept of a token. `token`: as it is sent."""
+    return hashlib.sha256(token).hexdigest()
+
+
+def new_token() -> str:
+    """One that nobody has had before: 256 random bits, in characters that need no escape anywhere."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def checked_token(token: str, where: str, which: str = "this one") -> str:
+    """The token. Every one passes here before a program sends it or a service takes it.
+
+    Rule: a token is printable ASCII without spaces around it, which every header carries unchanged. `where`: what the
+    token comes from. Raises InputError, which has nothing of the token.
+    """
+    if not token:
+        raise InputError("has no token", where)
+    found = _NOT_OF_A_TOKEN.search(token)
+    if found is None:
+        return token
+    place = "begins with" if found.start() == 0 else "ends with" if found.end() == len(token) else "has inside"
+    letter = found[0][0]
+    kind = _KINDS.get(letter) or ("a control character" if letter.isascii() else "a character that is not ASCII")
+    raise InputError(
+        f"a token is one line of printable ASCII without spaces around it, and {which} {place} {kind}: remove it there",
+        where,
+    )
+
+
+def plain_token(source: str, token: str) -> TokenEntry:
+    """The one token of a setting, which may do everything. `source`: the setting, which is also its name.
+
+    Raises InputError.
+    """
+    return _entry_of_admin(source, checked_token(token, source))
+
+
+def parse_plain_token(text: str, where: str) -> tuple[TokenEntry, ...]:
+    """The one token of a file, whose white space around it does not count. `where`: begins with the setting, and is
+    what errors name. Raises InputError.
+    """
+    token = text.strip()
+    return (_entry_of_admin(where.partition(":")[0], checked_token(token, where)),) if token else ()
+
+
+def _entry_of_admin(source: str, token: str) -> TokenEntry:
+    return TokenEntry(Principal(source, Right.ADMIN), digest_of(token.encode("ascii")))
+
+
+def right_of(text: str, where: str) -> Right:
+    """Raises InputError."""
+    if text not in list(Right):
+        raise InputError(f"the right must be one of {', '.join(Right)}, not {text!r}", where)
+    return Right(text)
+
+
+def check_name(name: str, where: str) -> str:
+    """Raises InputError for a name that a log or a table could not show as it is."""
+    if not _NAME.match(name):
+        raise InputError(
+            "must be 1 to 64 letters, digits, dots, hyphens, underscores or @, and begin with one of the first two",
+            where,
+        )
+    return name
+
+
+def group_prefix(pattern: str, where: str) -> str:
+    """`payments-*` -> `payments-`, `*` -> empty. Raises InputError."""
+    if not _GROUPS.match(pattern):
+        raise InputError(f"must be a prefix of group ids with * behind it, or * for all groups, not {pattern!r}", where)
+    return pattern[:-1]
+
+
+def group_pattern(prefix: str) -> str:
+    """`payments-` -> `payments-*`."""
+    return f"{prefix}*"
+
+
+def parse_entries(text: str, where: str) -> tuple[TokenEntry, ...]:
+    """The tokens of a text, in its order. In a text of one line, semicolons separate them.
+
+    `where`: names it in errors. Raises InputError, which never has a digest.
+    """
+    entries: list[TokenEntry] = []
+    lines = text.splitlines() if "\n" in text.strip() else text.strip().split(";")
+    for number, line in enumerate(lines, start=1):
+        fields = line.partition("#")[0].split()
+        if fields:
+            entries.append(_entry(fields, f"{where}, line {number}"))
+    names = [entry.principal.name for entry in entries]
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise InputError(f"has two tokens of the name {twice}", where)
+    return tuple(entries)
+
+
+def format_entry(entry: TokenEntry) -> str:
+    """One line, as `parse_entries` reads it."""
+    principal = entry.principal
+    fields = [principal.name, principal.right.value, group_pattern(principal.group_prefix), entry.digest]
+    if entry.expires_ms is not None:
+        fields.append(instant_text(entry.expires_ms))
+    return "  ".join(fields)
+
+
+def format_entries(entries: Iterable[TokenEntry]) -> str:
+    return "".join(f"{format_entry(entry)}\n" for entry in entries)
+
+
+def instant_text(at_ms: int) -> str:
+    """RFC 3339 in UTC, to the second."""
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _entry(fields: list[str], where: str) -> TokenEntry:
+    if not 4 <= len(fields) <= 5:
+        raise InputError(f"must have the fields: {_FIELDS}", where)
+    name, right, groups, digest, *expires = fields
+    if not _DIGEST.match(digest):
+        raise InputError("the fourth field must be the SHA-256 of the token: 64 lower-case hexadecimal digits", where)
+    principal = Principal(check_name(name, where), right_of(right, where), group_prefix(groups, where))
+    return TokenEntry(principal, digest, instant_ms(expires[0], where) if expires else None)
+
+
+def end_ms(text: str, now_ms: int, where: str) -> int:
+    """When something ends that is said as a time or as a duration from now. Raises InputError, also for the past."""
+    duration = _DURATION.match(text)
+    if duration is not None:
+        parts = zip(duration.groups(), _UNITS_MS, strict=True)
+        at_ms = now_ms + sum(int(count) * unit_ms for count, unit_ms in parts if count is not None)
+    else:
+        at_ms = instant_ms(text, where)
+    if not now_ms < at_ms < _LATEST_MS:
+        raise InputError(f"must be in the future, and before the year 9000, not {text!r}", where)
+    return at_ms
+
+
+def instant_ms(text: str, where: str) -> int:
+    """RFC 3339 to milliseconds since the epoch. Raises InputError."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise InputError(
+            f"must expire at a time such as 2027-01-31T00:00:00Z, or after a duration such as P90D, not {text!r}", where
+        ) from None
+    return int(at.timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""What our processes need of the operating system: files of their owner alone, whole files, limits, forks."""

@@ -1,0 +1,111 @@
+"""`assignor diff`: which tasks moved between two outputs or recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from assignor.errors import AssignorFault, InputError
+from assignor.names import short_members
+from assignor_cli.console import EXIT_NO, leave
+from assignor_cli.help_texts import example
+from assignor_cli.output import Format, FormatOption, show
+from assignor_cli.tables import View, fitted
+from rebalance_analysis.commands.reading_bar import read_with_bar
+from rebalance_analysis.reading.task_owners import TaskOwners, owner_moves, owners_in, tasks_of
+
+
+def register(app: typer.Typer) -> None:
+    app.command("diff", epilog=example("diff orders.jsonl.gz#orders.3 orders.jsonl.gz#orders.4"))(diff_files)
+
+
+def diff_files(
+    a: Annotated[str, typer.Argument(metavar="A", help="A recording or what assign wrote; FILE#ID for one line.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same, to compare with A.")],
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Say which tasks are elsewhere in B. Lines are paired by id; when A and B have one line each, those are paired.
+
+    Exit 1 when a task moved, like the Unix diff.
+    """
+    moved = 0
+    for name, before, after in _pairs(_lines_of(a), _lines_of(b)):
+        moves = list(owner_moves(before, after))
+        moved += len(moves)
+        document = {"id": name, "tasks": len(tasks_of(before, after)), "moves": moves}
+        show(document, partial(_text, name, moves, _summary(moves, before, after)), format)
+    if moved:
+        leave(EXIT_NO)
+
+
+def _lines_of(source: str) -> dict[str, TaskOwners]:
+    """Owners by id. Raises InputError for a line that has no output."""
+    file, _, wanted = source.partition("#")
+    lines: dict[str, TaskOwners] = {}
+    for line in read_with_bar([file]):
+        if line.document is None:
+            raise InputError(line.problem or "is not usable", line.where)
+        name = line.document.get("id")
+        if wanted and not line.has_id(wanted):
+            continue
+        if not isinstance(name, str) or name in lines:
+            raise InputError("has no id of its own", line.where)
+        try:
+            lines[name] = owners_in(line.document)
+        except AssignorFault as error:
+            raise InputError(str(error), line.where) from error
+    if not lines:
+        raise InputError(f"has no line with the id {wanted!r}" if wanted else "has no lines", file)
+    return lines
+
+
+def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator[tuple[str, TaskOwners, TaskOwners]]:
+    if len(a) == len(b) == 1:
+        (name_a, before), (name_b, after) = *a.items(), *b.items()
+        yield name_a if name_a == name_b else f"{name_a} -> {name_b}", before, after
+        return
+    common = [name for name in a if name in b]
+    if not common:
+        raise InputError("no id is in both; name one line of each as FILE#ID")
+    for name in common:
+        yield name, a[name], b[name]
+
+
+def _text(name: str, moves: list[dict[str, object]], summary: str, view: View) -> str:
+    """A line for each task, below what is compared; with `-o wide` each line says what is compared."""
+    short = {} if view.wide else short_members(_members(moves))
+    lines = [*(_move_text(move, short) for move in moves), summary]
+    if view.wide:
+        return "\n".join(f"{name} {line}" for line in lines)
+    return fitted("\n".join([name, *(f"  {line}" for line in lines)]), view)
+
+
+def _members(moves: Iterable[Mapping[str, object]]) -> set[str]:
+    sides = (side for move in moves for side in (move["active"], move["standby"]) if isinstance(side, dict))
+    return {member for side in sides for members in side.values() for member in members}
+
+
+def _move_text(move: Mapping[str, object], short: Mapping[str, str]) -> str:
+    parts = []
+    active, standby = move["active"], move["standby"]
+    if isinstance(active, dict):
+        parts.append(f"active {_names(active['from'], short)} -> {_names(active['to'], short)}")
+    if isinstance(standby, dict):
+        changed = [
+            f"{sign}{short.get(name, name)}" for key, sign in (("gone", "-"), ("new", "+")) for name in standby[key]
+        ]
+        parts += [f"standby {' '.join(changed)}"] if changed else []
+    return f"{move['task']}: {'; '.join(parts)}"
+
+
+def _summary(moves: list[dict[str, object]], before: TaskOwners, after: TaskOwners) -> str:
+    active = sum(1 for move in moves if move["active"] is not None)
+    every = len(tasks_of(before, after))
+    return f"{active} of {every} active tasks moved, {len(moves) - active} changed only their standbys"
+
+
+def _names(names: object, short: Mapping[str, str]) -> str:
+    return ", ".join(short.get(name, name) for name in names) if isinstance(names, list) and names else "nobody"

@@ -1,0 +1,211 @@
+"""`assignor explain`: what happened in recorded rebalances and why, as the story of each group or of one task.
+
+As data, without --last, --group and --all, every line of a file is explained by itself: a document for each task.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from assignor.errors import AssignorFault, InputError
+from assignor.explain import explanation_document
+from assignor.types import JAVA_INT_MAX, TaskId
+from assignor_cli.console import EXIT_NO, LinesSetAside, leave, say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, data_text, show
+from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
+from rebalance_analysis.commands.group_story_text import group_story_text
+from rebalance_analysis.commands.reading_bar import read_with_bar
+from rebalance_analysis.commands.task_story_text import task_story_text
+from rebalance_analysis.reading.group_history import GroupHistory, histories_of, history_from_coordinator, history_of
+from rebalance_analysis.reading.own_assignors import load_own_assignor
+from rebalance_analysis.rerun import Rerun, RerunRebalance, run
+from rebalance_analysis.story import group_story, group_story_document, story, task_story_document
+
+DEFAULT_LAST = 10
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "explain", epilog=example("explain recordings/orders.jsonl.gz", "explain --group orders --task 0_3 --last 5")
+    )(explain_files)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """What is to be explained. Raises InputError for options that do not go together."""
+
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="JSON Lines, plain or gzip, directories, Parquet, a database; - for stdin. None: ask a coordinator.",
+        ),
+    ] = None
+    id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Only the rebalance with this id.")] = None
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="TASK", help="The story of this task alone, for example 0_3.")
+    ] = None
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="GROUP", help="Only this group. Required with --task where there are several."),
+    ] = None
+    last: Annotated[
+        int | None,
+        typer.Option(
+            "--last", metavar="N", min=1, max=JAVA_INT_MAX, help=f"The last N rebalances. Default: {DEFAULT_LAST}."
+        ),
+    ] = None
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Each task by itself, also where nothing changed, with every step of the reason."),
+    ] = False
+    coordinator: Annotated[
+        str | None,
+        typer.Option(
+            "--coordinator",
+            metavar=COORDINATOR_METAVAR,
+            help=f"Ask this coordinator; {SEVERAL_COORDINATORS}. Default: {DEFAULT_URL}.",
+        ),
+    ] = None
+    token_file: Annotated[
+        str | None, typer.Option("--token-file", metavar="FILE", help="File with the coordinator's bearer token.")
+    ] = None
+    format: FormatOption = Format.TEXT
+
+    def __post_init__(self) -> None:
+        if self.files and (self.coordinator or self.token_file):
+            raise InputError("asks a running coordinator: leave the files out", "--coordinator, --token-file")
+        if self.id is not None and not self.files:
+            raise InputError("chooses a line of a file; a coordinator is asked by --group and --last", "--id")
+        if self.id is not None and (self.last is not None or (self.format.is_data and self.tells_story)):
+            raise InputError("chooses one line; a story has several: leave --id or --last and --group out", "--id")
+
+    @property
+    def tells_story(self) -> bool:
+        """A story over several rebalances, not each line by itself."""
+        by_itself = self.files and self.group is None and self.last is None and not self.every
+        return not (by_itself and self.format.is_data)
+
+    @property
+    def only_task(self) -> TaskId | None:
+        """Raises InputError for text that is no task."""
+        if self.task is None:
+            return None
+        try:
+            return TaskId.parse(self.task)
+        except ValueError as error:
+            raise InputError(str(error), "--task") from None
+
+
+@options_of(options=ExplainOptions)
+def explain_files(options: ExplainOptions) -> None:
+    """Tell what happened in recorded rebalances, and why.
+
+    For each rebalance of a group: what set it off, which tasks were where and are where now, and because of what.
+    Tasks that stay where they are are counted in one line. FILEs have recordings; without one, a running coordinator
+    is asked. With --format json or yaml and a FILE alone: one document for each task of each rebalance.
+
+    Exit 1 when there is nothing to explain.
+    """
+    task = options.only_task
+    set_aside = LinesSetAside()
+    nothing = _tell_stories(options, task, set_aside) if options.tells_story else _explain(options, task, set_aside)
+    set_aside.leave_if_any()
+    if nothing is not None:
+        say(f"error: nothing to explain: {nothing}")
+        leave(EXIT_NO)
+
+
+def _tell_stories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
+    """Why there is no story, None when one was told."""
+    last = DEFAULT_LAST if options.last is None else options.last
+    if not options.files:
+        url = DEFAULT_URL if options.coordinator is None else options.coordinator
+        asked = history_from_coordinator(url, options.token_file, options.group, last)
+        history = history_of(asked, options.group, last, set_aside)
+        return _tell(history, last, None, task, options, set_aside, first=True)
+    if options.id is not None:
+        everything = histories_of(read_with_bar(options.files), options.group, sys.maxsize, set_aside)
+        found = [only for history in everything if (only := history.only(options.id)) is not None]
+        if not found:
+            return "no such task or id"
+        return _tell(found[0], 1, None, task, options, set_aside, first=True)
+    lines = read_with_bar(options.files)
+    if task is not None:
+        history = history_of(lines, options.group, last, set_aside)
+        return _tell(history, last, history.recorded, task, options, set_aside, first=True)
+    nothing: str | None = "there are no rebalances"
+    for number, history in enumerate(histories_of(lines, options.group, last, set_aside)):
+        nothing = _tell(history, last, history.recorded, None, options, set_aside, first=number == 0)
+    return nothing
+
+
+def _tell(
+    history: GroupHistory,
+    last: int,
+    recorded: int | None,
+    task: TaskId | None,
+    options: ExplainOptions,
+    set_aside: LinesSetAside,
+    *,
+    first: bool,
+) -> str | None:
+    """The story of one group, or of a task of it. Why there is none, None when it was told. `first`: on the page."""
+    past = history.run_again(set_aside)
+    before = next(past, None) if len(history.lines) > last else None
+    group_id, format = history.group_id, options.format
+    if task is not None:
+        of_task = story(past, task, before)
+        if not of_task.found:
+            return f"no task {task} in these rebalances of group {group_id}"
+        show(
+            task_story_document(group_id, of_task),
+            lambda view: task_story_text(group_id, of_task, recorded, view, every=options.every),
+            format,
+        )
+        return None
+    told = group_story(past, before, every_task=not format.is_data)
+    if not told.rebalances:
+        return "there are no rebalances"
+    if not first and not format.is_data:
+        print()
+    show(
+        group_story_document(group_id, told),
+        lambda view: group_story_text(group_id, told, recorded, view, every=options.every),
+        format,
+    )
+    return None
+
+
+def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
+    """Each line by itself, as data. Why nothing was explained, None when something was."""
+    explained = 0
+    for line in read_with_bar(options.files or ()):
+        if options.id is not None and line.document is not None and not line.has_id(options.id):
+            continue
+        try:
+            ran = run(line.usable_document(), load_own_assignor)
+        except AssignorFault as error:
+            set_aside(line.where, error)
+            continue
+        explained += _print(ran, task, options.format)
+    return None if explained else "no such task or id"
+
+
+def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
+    """How many explanations there were."""
+    explanations = ran.explanations(only)
+    for explanation in explanations:
+        print(data_text({"id": ran.id, **explanation_document(explanation)}, format))
+    if isinstance(ran, RerunRebalance) and not explanations and only is None:
+        error = ran.result.error
+        reason = ran.result.error_code.name if error is None else error.as_told()
+        print(data_text({"id": ran.id, "task": None, "text": f"no task was placed: {reason}"}, format))
+        return 1
+    return len(explanations)

@@ -1,0 +1,107 @@
+"""`assignor simulate`: what a group does from a recorded rebalance on, until it is stable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from assignor.errors import AssignorFault, InputError
+from assignor_cli.console import EXIT_NO, LinesSetAside, leave
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, show
+from assignor_cli.tables import fitted
+from rebalance_analysis.commands.change_options import changes_from_options
+from rebalance_analysis.commands.choice_options import Recordings, choice_from_options
+from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
+from rebalance_analysis.commands.reading_bar import read_with_bar
+from rebalance_analysis.commands.simulate_picture import draw
+from rebalance_analysis.commands.simulate_text import forecast_text
+from rebalance_analysis.commands.what_if_text import changes_text
+from rebalance_analysis.figures import check_picture_path, save_figure
+from rebalance_analysis.reading.line_choice import LineChoice
+from rebalance_analysis.reading.lines import Line
+from rebalance_analysis.reading.own_assignors import load_own_assignor
+from rebalance_analysis.rerun import parse_recorded
+from rebalance_analysis.simulate import End, Forecast, forecast, forecast_document
+from rebalance_analysis.what_if import Changes, changed
+
+
+def register(app: typer.Typer) -> None:
+    app.command("simulate", epilog=example("simulate orders.jsonl.gz --set max.warmup.replicas=4"))(simulate_files)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """How a forecast is shown."""
+
+    picture: Annotated[
+        str | None,
+        typer.Option(
+            "--picture", metavar="F", help="Draw the forecast (only one may be selected): a .svg or .png file."
+        ),
+    ] = None
+    format: FormatOption = Format.TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class _TitledForecast:
+    """`id`: of the recorded rebalance; `title`: with what was changed."""
+
+    id: str
+    title: str
+    forecast: Forecast
+
+
+@options_of(
+    choice=choice_from_options, ahead=forecast_from_options, changes=changes_from_options, options=SimulateOptions
+)
+def simulate_files(
+    files: Recordings, *, choice: LineChoice, ahead: ForecastAsked, changes: Changes, options: SimulateOptions
+) -> None:
+    """Forecast what a group does until it is stable.
+
+    Computes the rebalances that follow a recorded one. Exit 1 when the group never becomes stable.
+
+    Takes the last rebalance of each group, unless --id names one or --all asks for every one.
+    """
+    if options.picture is not None:
+        check_picture_path(options.picture)
+    set_aside = LinesSetAside()
+    last: _TitledForecast | None = None
+    count = 0
+    stable = True
+    for line in choice.among(read_with_bar(files)):
+        try:
+            last = _forecast(line, ahead, changes)
+        except AssignorFault as error:
+            set_aside(line.where, error)
+            continue
+        document = {"id": last.id, "forecast": forecast_document(last.forecast, ahead.model)}
+        text = f"{chr(10) if count else ''}{forecast_text(last.title, last.forecast)}"
+        show(document, partial(fitted, text), options.format)
+        count += 1
+        stable &= last.forecast.end is End.STABLE
+    if not count and not set_aside.count:
+        raise InputError("there is no such rebalance", " ".join(files))
+    if options.picture is not None and last is not None:
+        if count > 1:
+            raise InputError(f"shows one forecast, and these are {count}; choose with --group or --id", "--picture")
+        save_figure(draw(last.title, last.forecast), options.picture)
+    set_aside.leave_if_any()
+    if not stable:
+        leave(EXIT_NO)
+
+
+def _forecast(line: Line, ahead: ForecastAsked, changes: Changes) -> _TitledForecast:
+    """Raises AssignorFault for a line that cannot be used."""
+    as_recorded = parse_recorded(line.usable_document())
+    recorded = changed(as_recorded, changes)
+    forecast_ahead = forecast(
+        recorded, ahead.model, max_rounds=ahead.max_rounds, load_own=load_own_assignor, as_recorded=as_recorded
+    )
+    what_if = f", what if {changes_text(changes)}" if changes != Changes() else ""
+    return _TitledForecast(recorded.id, f"{recorded.id}{what_if}", forecast_ahead)

@@ -1,0 +1,160 @@
+"""The last recorded rebalances of one group, chosen out of lines of many groups, or asked of a running coordinator.
+
+Lines may come in any order; of each group only the newest are kept while they are read. A coordinator is asked by the
+package that knows it, which registers a function (address, group, last, token file) in the entry-point group
+`assignor.histories`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from typing import Self
+
+from assignor.errors import AssignorFault, InputError
+from assignor.recording import PLACEMENT_FORMAT
+from rebalance_analysis.reading.lines import Line, as_read
+from rebalance_analysis.reading.own_assignors import load_own_assignor
+from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.rerun import run
+from rebalance_analysis.story import PastRebalance
+
+ENTRY_POINT_GROUP = "assignor.histories"
+GROUPS_LISTED = 20
+UNCHAINED = "placements"
+"""The group of placement problems that do not name the chain they belong to."""
+
+SetAside = Callable[[str, AssignorFault], None]
+"""Gets the place (file:line) and the fault of each line that cannot be used."""
+
+_AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHistory:
+    """`lines`: generation and line of the group's newest rebalances, oldest first; one more than asked for, when there
+    is one, to compare the first with. `recorded`: how many of the group's rebalances there were to choose from.
+    `interrupted`: generations whose lines say that they never got an assignment; they are not among `lines`.
+    """
+
+    group_id: str
+    lines: tuple[tuple[int, Line], ...]
+    recorded: int
+    interrupted: frozenset[int] = frozenset()
+
+    def only(self, id: str) -> Self | None:
+        """The one rebalance with this id, after the one before it, if there is one. None when there is no such."""
+        for index, (_, line) in enumerate(self.lines):
+            if line.has_id(id):
+                return replace(self, lines=self.lines[max(index - 1, 0) : index + 1])
+        return None
+
+    def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
+        """Each one run again, in order. One that cannot be run is set aside."""
+        before: int | None = None
+        for generation, line in self.lines:
+            interrupted = 0 if before is None else sum(1 for each in self.interrupted if before < each < generation)
+            try:
+                yield PastRebalance(generation, run(line.usable_document(), load_own_assignor), interrupted)
+                before = generation
+            except AssignorFault as error:
+                set_aside(line.where, error)
+
+
+def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
+    """The lines of the group's last rebalances, one more than `last`. Raises InputError when no coordinator answers,
+    when it has no such group, and when it has several and none is named.
+    """
+    try:
+        yield from map(as_read, _ask_coordinator()(url, group, last + 1, token_file))
+    except ImportError as error:
+        raise InputError(f"to ask a coordinator: pip install 'assignor[coordinator]' ({error})") from None
+
+
+def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> GroupHistory:
+    """The last rebalances of `group`; None: of the only group there is. The history is empty when lines were set aside
+    and none is left. Raises InputError when there is no such group, and when there are several and none is named.
+    """
+    found = histories_of(lines, group, last, set_aside)
+    if len(found) > 1:
+        names = _listed(history.group_id for history in found)
+        raise InputError(f"there are several groups, name one: {names}", "--group")
+    return found[0]
+
+
+def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[GroupHistory]:
+    """The same for every group of the lines, or for `group` alone, in the order in which they appear. Never empty."""
+    groups: dict[str, _Newest] = {}
+    any_set_aside = False
+    for line in lines:
+        try:
+            name, generation, now_ms = _place(line)
+        except InputError as error:
+            any_set_aside = True
+            set_aside(line.where, error)
+            continue
+        newest = groups.setdefault(name, _Newest(last + 1))
+        if group not in (None, name):
+            continue
+        if generation is not None and line.usable_document().get("interrupted") is True:
+            newest.interrupted.add(generation)
+        else:
+            newest.add(generation, now_ms, line)
+    chosen = [name for name in groups if group in (None, name)]
+    if not chosen:
+        if any_set_aside:
+            return [GroupHistory(group or "", (), 0)]
+        if not groups:
+            raise InputError("there are no recorded rebalances to tell the story of")
+        raise InputError(f"there is no rebalance of {group!r}, only of {_listed(groups)}", "--group")
+    return [
+        GroupHistory(name, groups[name].newest(), len(groups[name].seen), frozenset(groups[name].interrupted))
+        for name in chosen
+    ]
+
+
+@dataclass(slots=True)
+class _Newest:
+    """The newest lines of one group, by generation and time, at most `limit` of them."""
+
+    limit: int
+    lines: dict[tuple[int, int], Line] = field(default_factory=dict)
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    interrupted: set[int] = field(default_factory=set)
+
+    def add(self, generation: int | None, now_ms: int, line: Line) -> None:
+        place = (len(self.seen) + 1 if generation is None else generation, now_ms)
+        self.seen.add(place)
+        self.lines[place] = line
+        if len(self.lines) > 2 * self.limit:
+            self.lines = dict(sorted(self.lines.items())[-self.limit :])
+
+    def newest(self) -> tuple[tuple[int, Line], ...]:
+        return tuple((generation, line) for (generation, _), line in sorted(self.lines.items())[-self.limit :])
+
+
+def _place(line: Line) -> tuple[str, int | None, int]:
+    """Group, generation (None: after the one read before), time. Raises InputError for a line that is no rebalance."""
+    document = line.usable_document()
+    if document.get("format") == PLACEMENT_FORMAT:
+        meta = document.get("meta")
+        chain = meta.get("chain") if isinstance(meta, Mapping) else None
+        return chain if isinstance(chain, str) else UNCHAINED, None, 0
+    group_id, generation, now_ms = (document.get(name) for name in ("group_id", "generation_id", "now_ms"))
+    if not (isinstance(group_id, str) and isinstance(generation, int) and isinstance(now_ms, int)):
+        raise InputError("is no recorded rebalance: it has no group_id, generation_id and now_ms")
+    return group_id, generation, now_ms
+
+
+def _listed(groups: Iterable[str]) -> str:
+    names = sorted(groups)
+    more = f" and {len(names) - GROUPS_LISTED} more" if len(names) > GROUPS_LISTED else ""
+    return ", ".join(names[:GROUPS_LISTED]) + more
+
+
+def _ask_coordinator() -> _AskCoordinator:
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name="coordinator"):
+        ask: _AskCoordinator = entry_point.load()
+        return ask
+    raise ImportError("no installed package registers it")

@@ -1,0 +1,192 @@
+"""One recorded line run again: a rebalance or a placement problem in, what this project's own leader decides out.
+
+Replay, what-if, forecast and sweep all start here, so that they cannot differ from `assignor assign`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assignor.decisions import Decision, DecisionLog
+from assignor.errors import InputError, KafkaError, OwnAssignorFailed
+from assignor.explain import Explanation, explain_placement, explain_rebalance
+from assignor.pipeline import assign
+from assignor.recording import (
+    PLACEMENT_FORMAT,
+    REBALANCE_FORMAT,
+    RecordedPlacement,
+    RecordedRebalance,
+    is_class_path,
+    parse_recorded_placement,
+    parse_recorded_rebalance,
+    placement_output,
+    rebalance_output,
+)
+from assignor.snapshot import RebalanceResult
+from assignor.task_assignors.base import (
+    AssignmentError,
+    Placement,
+    PlacementProblem,
+    PublicInterfaceAssignor,
+    TaskAssignor,
+)
+from assignor.task_assignors.placement_validation import validate_placement
+from assignor.task_assignors.registry import task_assignor_named
+from assignor.types import TaskId
+from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance
+
+
+@dataclass(frozen=True, slots=True)
+class RerunRebalance:
+    """A rebalance/1 line and what this leader decides on its input."""
+
+    recorded: RecordedRebalance
+    result: RebalanceResult
+
+    @property
+    def id(self) -> str:
+        return self.recorded.id
+
+    @property
+    def placed(self) -> tuple[PlacementProblem, Placement] | None:
+        """What the task assignor was asked and what it answered; None when the rebalance ended before that."""
+        if self.result.problem is None or self.result.placement is None:
+            return None
+        return self.result.problem, self.result.placement
+
+    def output(self) -> dict[str, object]:
+        return rebalance_output(self.result)
+
+    def comparison(self) -> Comparison | None:
+        """None when the line was led by another leader or was interrupted, and is not to be compared. Raises InputError
+        when another line has no output.
+        """
+        if self.recorded.led_by is not None or self.recorded.interrupted:
+            return None
+        if self.recorded.output is None:
+            raise InputError("is missing, so there is nothing to compare with", "output")
+        return compare_rebalance(self.result, self.recorded.output)
+
+    def explanations(self, task: TaskId | None) -> list[Explanation]:
+        return list(explain_rebalance(self.result, task))
+
+
+@dataclass(frozen=True, slots=True)
+class RerunPlacement:
+    """A placement/1 line and what its task assignor decides."""
+
+    recorded: RecordedPlacement
+    placement: Placement
+    decisions: Sequence[Decision]
+
+    @property
+    def id(self) -> str:
+        return self.recorded.id
+
+    @property
+    def placed(self) -> tuple[PlacementProblem, Placement]:
+        """What the task assignor was asked and what it answered."""
+        return self.recorded.problem, self.placement
+
+    def output(self) -> dict[str, object]:
+        return placement_output(self.placement)
+
+    def comparison(self) -> Comparison | None:
+        """Raises InputError when the line has no output."""
+        if self.recorded.output is None:
+            raise InputError("is missing, so there is nothing to compare with", "output")
+        return compare_placement(self.placement, self.recorded.output)
+
+    def explanations(self, task: TaskId | None) -> list[Explanation]:
+        return list(explain_placement(self.recorded.problem, self.placement, self.decisions, task))
+
+
+Rerun = RerunRebalance | RerunPlacement
+
+LoadOwn = Callable[[str], TaskAssignor]
+"""Loads the task assignor that `module:Class` names. Loading runs code, so the caller decides whether and how."""
+
+
+def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Rerun:
+    """Raises InputError for a document that cannot be used, NotBuiltYet for one that needs a later release,
+    DecodeError for bytes that cannot be read.
+    """
+    return run_recorded(parse_recorded(document), load_own)
+
+
+def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
+    """Reads the line by its `format`. Raises InputError, NotBuiltYet."""
+    kind = document.get("format")
+    if kind == REBALANCE_FORMAT:
+        return parse_recorded_rebalance(document)
+    if kind == PLACEMENT_FORMAT:
+        return parse_recorded_placement(document)
+    shown = repr(kind[:80]) if isinstance(kind, str) else type(kind).__name__
+    raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}, not {shown}", "format")
+
+
+def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: LoadOwn | None = None) -> Rerun:
+    """Raises InputError, DecodeError, NotBuiltYet."""
+    if isinstance(recorded, RecordedRebalance):
+        own = _own_assignor(recorded.snapshot.assignor, load_own)
+        return RerunRebalance(recorded, assign(recorded.snapshot, recorded.now_ms, own))
+    log = DecisionLog()
+    assignor = _own_assignor(recorded.assignor, load_own) or task_assignor_named(recorded.assignor)
+    try:
+        placement = assignor.assign(recorded.problem, log)
+        validate_placement(recorded.problem, placement, recorded.assignor)
+    except KafkaError as error:
+        raise InputError(f"no placement: {error.as_told()}") from error
+    return RerunPlacement(recorded, placement, log)
+
+
+def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
+    """The user's own class; None for a built-in assignor."""
+    if not is_class_path(name):
+        return None
+    if load_own is None:
+        raise InputError(f"{name!r} is a class of your own, and such classes are not loaded here", "assignor")
+    own = load_own(name)
+    return _OwnPublicAssignor(name, own) if isinstance(own, PublicInterfaceAssignor) else _OwnAssignor(name, own)
+
+
+class _OwnAssignor:
+    """A user's own class. Whatever it raises becomes an OwnAssignorFailed of this line instead of a stack trace."""
+
+    def __init__(self, path: str, assignor: TaskAssignor) -> None:
+        self.name = assignor.name
+        self._path = path
+        self._assignor = assignor
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        try:
+            placement = self._assignor.assign(problem, log)
+        except (KafkaError, InputError):
+            raise
+        except Exception as error:
+            raise OwnAssignorFailed(f"{self._path} raised {type(error).__name__}: {error}", "assignor") from error
+        if not isinstance(placement, Placement):
+            raise OwnAssignorFailed(
+                f"{self._path} returned {type(placement).__name__} instead of a Placement", "assignor"
+            )
+        return placement
+
+
+class _OwnPublicAssignor(_OwnAssignor):
+    """One of the public interface. Source: `TaskAssignor` (KIP-924)."""
+
+    def __init__(self, path: str, assignor: PublicInterfaceAssignor) -> None:
+        super().__init__(path, assignor)
+        self._listener = assignor
+
+    def on_assignment_computed(
+        self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
+    ) -> None:
+        try:
+            self._listener.on_assignment_computed(assignment, subscription, error)
+        except KafkaError:
+            raise
+        except Exception as fault:
+            where = f"{self._path}.on_assignment_computed"
+            raise OwnAssignorFailed(f"{where} raised {type(fault).__name__}: {fault}", "assignor") from fault

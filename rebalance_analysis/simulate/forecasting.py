@@ -1,0 +1,203 @@
+"""`forecast`: rebalance after rebalance, until the group is stable, goes in circles, or has had as many as it may.
+
+The leader decides when a rebalance begins, and the assignments arrive `rebalance_ms` later; until then every member
+goes on with the tasks it has. Members that have to rejoin at once do so on arrival; otherwise the group waits for the
+probing rebalance. Times are milliseconds since the recorded rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import chain
+
+from assignor.errors import RebalanceNotPlaced
+from assignor.recording import RecordedPlacement, RecordedRebalance
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.types import ProcessId, TaskId
+from rebalance_analysis.measures import RebalanceMeasures, measure, previous_owners
+from rebalance_analysis.rerun import LoadOwn
+from rebalance_analysis.simulate.group_members import Members
+from rebalance_analysis.simulate.leader import Decided, ForecastLeader
+from rebalance_analysis.simulate.loops import LoopFinder
+from rebalance_analysis.simulate.model import (
+    End,
+    Forecast,
+    ForecastModel,
+    ForecastRebalance,
+    ForecastTrigger,
+    Loop,
+    check_model,
+)
+from rebalance_analysis.simulate.placement_leader import PlacementLeader
+from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader
+
+MeasureEnd = Callable[[PlacementProblem, Placement], tuple[float, ...]]
+"""A caller's own measures of what the last rebalance was asked and answered."""
+
+
+@dataclass(slots=True)
+class ForecastHistory:
+    """The rebalances of a forecast, and what they add up to. A move is a change of the process that a task is given
+    to, from one rebalance to the next; so a task that is held back and handed over in the follow-up moves once.
+    """
+
+    _rebalances: list[ForecastRebalance] = field(default_factory=list)
+    _held_back: list[frozenset[TaskId]] = field(default_factory=list)
+    _owners: dict[TaskId, ProcessId] = field(default_factory=dict)
+    _warming_up: frozenset[tuple[ProcessId, TaskId]] = frozenset()
+    _warm_ups: int = 0
+    measure_end: MeasureEnd | None = None
+    _last: Decided | None = None
+
+    def add(
+        self, now_ms: int, trigger: ForecastTrigger, decided: Decided, measures: RebalanceMeasures, unowned: int
+    ) -> None:
+        clients = decided.placement.clients
+        owners = {task: process for process, placed in clients.items() for task in placed.active}
+        warming_up = frozenset((process, task) for process, placed in clients.items() for task in placed.warm_ups)
+        moved = self._moved(decided, owners)
+        self._warm_ups += len(warming_up - self._warming_up)
+        self._owners, self._warming_up = owners, warming_up
+        self._last = decided
+        self._held_back.append(decided.held_back)
+        self._rebalances.append(
+            ForecastRebalance(
+                number=len(self._rebalances) + 1,
+                at_ms=now_ms,
+                trigger=trigger,
+                measures=measures,
+                moved=moved,
+                warming_up=tuple(sorted({task for _, task in warming_up})),
+                followup=decided.rejoin,
+                probing_at_ms=decided.probing_at_ms,
+                unowned=unowned,
+            )
+        )
+
+    def ended(
+        self, end: End, members: Members | None, now_ms: int, *, loop_from: int | None = None, error: str | None = None
+    ) -> Forecast:
+        """`now_ms`: a task without an owner counts as unowned at least until then. `members`: None when no rebalance
+        took place.
+        """
+        rebalances = tuple(self._rebalances)
+        stable = end is End.STABLE
+        restored_ms = members.caught_up_ms() if members is not None and stable else None
+        behind: tuple[TaskId, ...] = ()
+        if members is not None:
+            behind = members.never_caught_up() if stable else members.behind(now_ms)
+            members.runs.finish(now_ms)
+        return Forecast(
+            end=end,
+            rebalances=rebalances,
+            stable_after_ms=rebalances[-1].at_ms if stable else None,
+            restored_after_ms=restored_ms,
+            active_moves=sum(len(each.moved) for each in rebalances),
+            standby_moves=sum(each.measures.standby_moved for each in rebalances),
+            warm_ups=self._warm_ups,
+            unowned_ms=0 if members is None else members.runs.unowned_ms,
+            unowned_longest_ms=0 if members is None else members.runs.longest_ms,
+            unowned_longest_task=None if members is None else members.runs.longest_task,
+            loop=None if loop_from is None else self._loop(loop_from),
+            error=error,
+            final=rebalances[-1].measures if rebalances else None,
+            owners=tuple(sorted(self._owners.items())),
+            behind=behind,
+            own_measures=self._own_measures(),
+        )
+
+    def _own_measures(self) -> tuple[float, ...]:
+        if self.measure_end is None or self._last is None:
+            return ()
+        return self.measure_end(self._last.problem, self._last.placement)
+
+    def _moved(self, decided: Decided, owners: dict[TaskId, ProcessId]) -> tuple[TaskId, ...]:
+        if self._rebalances:
+            return tuple(sorted(task for task, owner in owners.items() if self._owners.get(task, owner) != owner))
+        before = previous_owners(decided.problem)
+        return tuple(sorted(task for task, owner in owners.items() if owner not in before.get(task, (owner,))))
+
+    def _loop(self, first: int) -> Loop:
+        rebalances = self._rebalances[first - 1 :]
+        tasks = frozenset(chain.from_iterable((*each.moved, *each.warming_up) for each in rebalances))
+        return Loop(first, len(rebalances), tuple(sorted(tasks.union(*self._held_back[first - 1 :]))))
+
+
+_DEFAULT_MODEL = ForecastModel()
+
+
+def forecast(
+    recorded: RecordedRebalance | RecordedPlacement,
+    model: ForecastModel = _DEFAULT_MODEL,
+    *,
+    max_rounds: int = 1000,
+    load_own: LoadOwn | None = None,
+    as_recorded: RecordedRebalance | RecordedPlacement | None = None,
+    measure_end: MeasureEnd | None = None,
+) -> Forecast:
+    """What the group does from the recorded rebalance on; the same for the same arguments.
+
+    `max_rounds`: the most rebalances, the recorded one included. `load_own`: see `rebalance_analysis.rerun`.
+    `as_recorded`: for a what-if, the line without it; who ran what before, and how many standbys were wanted, then
+    comes from there. A rebalance that the leader cannot place ends the forecast with `End.ERROR`. `measure_end`:
+    measures the placement of the last rebalance. Raises InputError for a model out of bounds, and for a recording whose
+    members have a future version; DecodeError for members that cannot be read; NotBuiltYet.
+    """
+    check_model(model, max_rounds)
+    leader = _leader(recorded, model, load_own, as_recorded)
+    story = ForecastHistory(measure_end=measure_end)
+    try:
+        decided, members = leader.recorded_rebalance()
+    except RebalanceNotPlaced as failure:
+        return story.ended(End.ERROR, None, 0, error=str(failure))
+    return _run_on(leader, decided, members, story, model, max_rounds)
+
+
+def _leader(
+    recorded: RecordedRebalance | RecordedPlacement,
+    model: ForecastModel,
+    load_own: LoadOwn | None,
+    as_recorded: RecordedRebalance | RecordedPlacement | None,
+) -> ForecastLeader:
+    if isinstance(recorded, RecordedRebalance):
+        return RebalanceLeader(
+            recorded, model, load_own, as_recorded if isinstance(as_recorded, RecordedRebalance) else None
+        )
+    return PlacementLeader(
+        recorded, model, load_own, as_recorded if isinstance(as_recorded, RecordedPlacement) else None
+    )
+
+
+def _run_on(
+    leader: ForecastLeader,
+    decided: Decided,
+    members: Members,
+    story: ForecastHistory,
+    model: ForecastModel,
+    max_rounds: int,
+) -> Forecast:
+    loops = LoopFinder()
+    number, now_ms, trigger = 1, 0, ForecastTrigger.RECORDED
+    while True:
+        repeated = loops.find(number, trigger, decided, members, now_ms)
+        if repeated is not None:
+            return story.ended(End.LOOP, members, now_ms, loop_from=repeated)
+        running = sum(1 for at_ms in members.runs.runs_from.values() if at_ms <= now_ms)
+        measures = measure(decided.problem, decided.placement)
+        story.add(now_ms, trigger, decided, measures, unowned=measures.tasks - running)
+        arrives_ms = now_ms + model.rebalance_ms
+        members.hand_out(decided.handed_out, arrives_ms)
+        if not decided.rejoin and decided.probing_at_ms is None:
+            return story.ended(End.STABLE, members, arrives_ms)
+        if number >= max_rounds:
+            return story.ended(End.OUT_OF_ROUNDS, members, arrives_ms)
+        if decided.rejoin or decided.probing_at_ms is None:
+            now_ms, trigger = arrives_ms, ForecastTrigger.FOLLOW_UP
+        else:
+            now_ms, trigger = max(decided.probing_at_ms, arrives_ms), ForecastTrigger.PROBING
+        number += 1
+        try:
+            decided = leader.next_rebalance(members, now_ms)
+        except RebalanceNotPlaced as failure:
+            return story.ended(End.ERROR, members, now_ms, error=str(failure))

@@ -1,0 +1,89 @@
+"""Whether a group has come back to where it was: a rebalance with the same input and output as an earlier one.
+
+What decides how the group goes on is compared: which state each thread has open and closed, how far behind every copy
+is, and what the leader decided. Absolute times and offsets do not count. The age of closed state counts, because a
+process removes it one day; it does not count while follow-ups chase each other, which is far faster than any clean-up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignor.types import ProcessId, TaskId
+from rebalance_analysis.simulate.group_members import Members
+from rebalance_analysis.simulate.leader import Decided
+from rebalance_analysis.simulate.model import ForecastTrigger
+
+Digest = bytes
+
+
+class _LoopCandidate(NamedTuple):
+    number: int
+    ages: Digest
+
+
+@dataclass(slots=True)
+class LoopFinder:
+    """`_last_other`: the last rebalance that was not a follow-up."""
+
+    _seen: dict[Digest, _LoopCandidate] = field(default_factory=dict)
+    _last_other: int = 0
+
+    def find(
+        self, number: int, trigger: ForecastTrigger, decided: Decided, members: Members, now_ms: int
+    ) -> int | None:
+        """The earlier rebalance that this one repeats; None when it repeats none. To be called for every rebalance
+        before its assignments are handed out.
+        """
+        if trigger is not ForecastTrigger.FOLLOW_UP:
+            self._last_other = number
+        acceptable_lag = decided.problem.configs.acceptable_recovery_lag
+        key = _digest((_holdings(members, now_ms), _unreported(members, acceptable_lag, now_ms), _output(decided)))
+        now = _LoopCandidate(number, _digest(_ages(members, now_ms)))
+        before = self._seen.get(key)
+        self._seen[key] = now
+        if before is None or (before.ages != now.ages and before.number < self._last_other):
+            return None
+        return before.number
+
+
+def _digest(value: object) -> Digest:
+    return hashlib.blake2b(repr(value).encode(), digest_size=16).digest()
+
+
+def _holdings(members: Members, now_ms: int) -> list[object]:
+    """For every thread: its active tasks, its standbys, and the lag of all that it reports."""
+    holdings: list[object] = []
+    for name, sums in members.offset_sums(now_ms).items():
+        thread = members.threads[name]
+        lags = [(*task, _lag(members, task, offset_sum, now_ms)) for task, offset_sum in sorted(sums.items())]
+        holdings.append((sorted(map(tuple, thread.active)), sorted(map(tuple, thread.standby)), lags))
+    return holdings
+
+
+def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
+    """Negative sums are markers, not positions."""
+    return offset_sum if offset_sum < 0 else members.ends.end(task, now_ms) - offset_sum
+
+
+def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
+    """A client without state lags by the whole changelog; what counts is whether that is acceptable."""
+    return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
+
+
+def _output(decided: Decided) -> list[object]:
+    placed = [
+        (process, sorted(client.active), sorted(client.standby))
+        for process, client in decided.placement.clients.items()
+    ]
+    return [placed, decided.rejoin, decided.probing_at_ms is not None]
+
+
+def _ages(members: Members, now_ms: int) -> list[tuple[ProcessId, TaskId, int]]:
+    return [
+        (process, task, now_ms - state.since_ms)
+        for process, states in members.closed.items()
+        for task, state in states.items()
+    ]

@@ -1,0 +1,163 @@
+"""The model of a stream thread: which tasks it has open, and how far it has restored them.
+
+A thread restores its active tasks one after the other, in the order of task ids; each runs as soon as it is restored.
+Only then does the thread read on for its standbys and warm-ups, all at the same rate. A task that does not run gets no
+records, so what there is to restore is known when the task is handed out; a standby follows a changelog that may grow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+from rebalance_analysis.simulate.model import ForecastModel
+from rebalance_analysis.simulate.task_runs import ChangelogEnds
+
+_FRACTION_BITS = 53
+_FRACTIONS = float(1 << _FRACTION_BITS)
+
+
+class Rates(NamedTuple):
+    """Records per second of one stream thread: over the active tasks it restores, and over its standbys."""
+
+    restore: float
+    standby: float
+
+
+def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rates:
+    """The model's rates with the jitter of the process. `threads`: how many threads are taken together as one."""
+    factor = _factor(model, process) * threads
+    return Rates(model.restore_records_per_s * factor, model.standby_records_per_s * factor)
+
+
+def _factor(model: ForecastModel, process: ProcessId) -> float:
+    """Between 1 - jitter and 1 + jitter, and never 0."""
+    if not model.jitter:
+        return 1.0
+    drawn = hashlib.blake2b(f"{model.seed}/{process}".encode(), digest_size=8).digest()
+    number = int.from_bytes(drawn, "big") >> (64 - _FRACTION_BITS)
+    fraction = (number + 0.5) / _FRACTIONS
+    return 1.0 + model.jitter * (2.0 * fraction - 1.0)
+
+
+class Restore(NamedTuple):
+    """An active task that is restored from `position` to `end`, both offset sums."""
+
+    begins_ms: int
+    runs_from_ms: int
+    position: int
+    end: int
+
+
+@dataclass(slots=True)
+class ModelledThread:
+    """`active`: each active task with the time from which it runs. `restores`: those of them that have to be restored,
+    or had to be. `standby`: each standby with its offset sum at `since_ms`.
+    """
+
+    name: str
+    process: ProcessId
+    rates: Rates
+    active: dict[TaskId, int] = field(default_factory=dict)
+    restores: dict[TaskId, Restore] = field(default_factory=dict)
+    standby: dict[TaskId, int] = field(default_factory=dict)
+    since_ms: int = 0
+
+    def take(
+        self, active: Mapping[TaskId, int | None], standby: Mapping[TaskId, int], ends: ChangelogEnds, now_ms: int
+    ) -> None:
+        """Sets what the thread has open from now on. `active`: the offset sum to restore from; None for a task that
+        runs already or has no state.
+        """
+        before = self.active
+        self.active, self.restores, self.since_ms = {}, {}, now_ms
+        self.standby = dict(sorted(standby.items()))
+        begins_ms, records = now_ms, 0
+        for task, position in sorted(active.items()):
+            if position is None:
+                self.active[task] = min(before.get(task, now_ms), now_ms)
+                continue
+            end = ends.end(task, now_ms)
+            records += max(end - position, 0)
+            runs_from_ms = now_ms + math.ceil(records * 1000 / self.rates.restore)
+            self.restores[task] = Restore(begins_ms, runs_from_ms, position, end)
+            self.active[task] = begins_ms = runs_from_ms
+
+    @property
+    def free_from_ms(self) -> int:
+        """When the last active task is restored and the thread goes on with its standbys."""
+        return max((each.runs_from_ms for each in self.restores.values()), default=self.since_ms)
+
+    def offset_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
+        """What the thread reports: LATEST_OFFSET for a stateful task that runs, otherwise how far the copy has come."""
+        sums = {
+            task: LATEST_OFFSET if runs_from_ms <= now_ms else self._restored(self.restores[task], now_ms)
+            for task, runs_from_ms in self.active.items()
+            if task in ends
+        }
+        return sums | self._standby_sums(ends, now_ms)
+
+    def _restored(self, restore: Restore, now_ms: int) -> int:
+        read = int(self.rates.restore * max(now_ms - restore.begins_ms, 0) / 1000)
+        return min(restore.position + read, restore.end)
+
+    def _standby_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
+        missing = {task: max(ends.end(task, now_ms) - position, 0) for task, position in self.standby.items()}
+        if not any(missing.values()):
+            return dict(self.standby)
+        read = shared_out(missing, int(self.rates.standby * max(now_ms - self.free_from_ms, 0) / 1000))
+        return {task: position + read[task] for task, position in self.standby.items()}
+
+    def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
+        """When all copies will have caught up if nothing is handed out any more; None for never.
+
+        What is read less what is missing is concave over time: a thread that is fast enough in the end stays caught
+        up.
+        """
+        free_ms = self.free_from_ms
+        if not self.standby:
+            return free_ms
+        missing = sum(max(ends.end(task, free_ms) - position, 0) for task, position in self.standby.items())
+        appended = ends.appended_records_per_s
+        grow_from = sorted(ends.runs.runs_from[task] for task in self.standby if task in ends.runs.runs_from)
+        if appended * len(grow_from) > self.rates.standby:
+            return None
+        now_ms, growing = free_ms, sum(1 for at_ms in grow_from if at_ms <= free_ms)
+        for at_ms in grow_from[growing:]:
+            faster = self.rates.standby - appended * growing
+            if missing * 1000 <= faster * (at_ms - now_ms):
+                break
+            missing -= int(faster * (at_ms - now_ms) / 1000)
+            now_ms, growing = at_ms, growing + 1
+        faster = self.rates.standby - appended * growing
+        if missing and faster <= 0:
+            return None
+        return now_ms + (math.ceil(missing * 1000 / faster) if missing else 0)
+
+
+def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]:
+    """How many of `records` each task gets: all alike, none more than it misses; the remainder goes to the first
+    tasks.
+    """
+    shares = dict(missing)
+    left = records
+    if sum(missing.values()) <= left:
+        return shares
+    for waiting, (_, wanted) in enumerate(sorted(missing.items(), key=lambda item: item[1])):
+        share = left // (len(missing) - waiting)
+        if wanted > share:
+            short = sorted(sorted(missing, key=missing.__getitem__)[waiting:])
+            for number, each in enumerate(short):
+                shares[each] = share + (number < left % len(short))
+            break
+        left -= wanted
+    return shares
+
+
+def to_restore_from(offset_sum: int | None) -> int:
+    """Where a copy starts to read: at 0 when there is no state, or when its position is not known."""
+    return 0 if offset_sum is None or offset_sum == UNKNOWN_OFFSET_SUM else offset_sum

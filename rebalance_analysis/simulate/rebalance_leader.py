@@ -1,0 +1,211 @@
+"""Forecasts of a recorded rebalance: the whole pipeline, from the bytes members would send to the bytes they get.
+
+Later rebalances see the internal topics that the first one created, and changelogs that have grown. Records appended
+to a stateful task are spread over its changelog partitions; a source topic that serves as changelog grows by what is
+committed of it (`assignor.clients.end_offsets`). A look-up that failed in the recording keeps failing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from assignor.cluster import TopicMetadata
+from assignor.decisions import DecisionKind
+from assignor.errors import DecodeError, InputError, KafkaError, RebalanceNotPlaced
+from assignor.recording import RecordedRebalance
+from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
+from assignor.task_assignors.base import PlacementProblem
+from assignor.topology.topics_info import changelog_configs
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, AssignorErrorCode, TaskId
+from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
+from rebalance_analysis.simulate.first_members import Past, first_members
+from rebalance_analysis.simulate.group_members import HandedOut, Members
+from rebalance_analysis.simulate.leader import Decided
+from rebalance_analysis.simulate.model import ForecastModel
+from rebalance_analysis.simulate.modelled_thread import ModelledThread, rates_of
+from rebalance_analysis.simulate.recorded_members import RecordedMember, recorded_members
+from rebalance_analysis.simulate.task_runs import ChangelogEnds
+
+
+class RebalanceLeader:
+    def __init__(
+        self,
+        recorded: RecordedRebalance,
+        model: ForecastModel,
+        load_own: LoadOwn | None,
+        as_recorded: RecordedRebalance | None = None,
+    ) -> None:
+        self._recorded = recorded
+        self._past = _past(recorded.snapshot, recorded.snapshot if as_recorded is None else as_recorded.snapshot)
+        self._model = model
+        self._load_own = load_own
+        self._snapshot = recorded.snapshot
+        self._members = recorded_members(recorded.snapshot.members)
+
+    def recorded_rebalance(self) -> tuple[Decided, Members]:
+        result = self._run(self._snapshot, 0)
+        assert result.problem is not None
+        threads = [
+            ModelledThread(member_id, member.process, rates_of(self._model, member.process))
+            for member_id, member in self._members.items()
+        ]
+        active = {member_id: _active(self._snapshot, member) for member_id, member in self._members.items()}
+        reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
+        ends = _recorded_ends(result.problem)
+        members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
+        # what an operator kept is kept by one rebalance; a drain goes on
+        later = replace(self._snapshot.steering, keeps_owned=False)
+        self._snapshot = with_created(replace(self._snapshot, steering=later), result.created_topics)
+        try:
+            return self._decided(result), members
+        except KafkaError as error:
+            raise RebalanceNotPlaced(error.as_told()) from error
+
+    def next_rebalance(self, members: Members, now_ms: int) -> Decided:
+        sums = members.offset_sums(now_ms)
+        snapshot = replace(
+            with_appended(self._snapshot, members.ends, now_ms),
+            members={member_id: member.joins(sums[member_id]) for member_id, member in self._members.items()},
+        )
+        try:
+            return self._decided(self._run(snapshot, now_ms))
+        except (InputError, DecodeError, KafkaError) as error:
+            raise RebalanceNotPlaced(str(error)) from error
+
+    def _run(self, snapshot: RebalanceSnapshot, now_ms: int) -> RebalanceResult:
+        recorded = replace(self._recorded, snapshot=snapshot, now_ms=self._recorded.now_ms + now_ms, output=None)
+        rerun = run_recorded(recorded, self._load_own)
+        assert isinstance(rerun, RerunRebalance)
+        if rerun.result.error is not None:
+            raise RebalanceNotPlaced(rerun.result.error.as_told())
+        if rerun.result.error_code is not AssignorErrorCode.NONE:
+            raise RebalanceNotPlaced(f"every member is sent the error {rerun.result.error_code.name}")
+        return rerun.result
+
+    def _decided(self, result: RebalanceResult) -> Decided:
+        assert result.problem is not None
+        assert result.placement is not None
+        handed_out: dict[str, HandedOut] = {}
+        rejoin = result.followup_rebalance or self._leader_misses(result.created_topics)
+        for member_id, member in self._members.items():
+            received, at_once = member.receives(result.assignments[member_id])
+            handed_out[member_id] = HandedOut(received.active, received.standby)
+            rejoin |= at_once
+        waiting = [each.task for each in result.decisions if each.kind is DecisionKind.WAITING_FOR_REVOCATION]
+        deadline_ms = result.probing_rebalance_at_ms
+        return Decided(
+            result.problem,
+            result.placement,
+            handed_out,
+            frozenset(waiting),
+            rejoin,
+            None if deadline_ms is None else deadline_ms - self._recorded.now_ms,
+        )
+
+    def _leader_misses(self, created: Iterable[str]) -> bool:
+        """Whether the leader's metadata will get topics that the group reads and that did not exist when it decided.
+        Its consumer then asks for another rebalance (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is
+        not a member of the group has no consumer.
+        """
+        read = {topic for each in self._snapshot.topology.subtopologies for topic in each.source_topics}
+        return self._snapshot.leader_process_id is not None and not read.isdisjoint(created)
+
+
+def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
+    gone = {each: member for each, member in as_recorded.members.items() if each not in snapshot.members}
+    left_behind: set[TaskId] = set()
+    if gone:
+        alive = {member.process for member in recorded_members(snapshot.members).values()}
+        for member_id, member in gone.items():
+            # nothing is known about a removed member whose bytes cannot be read
+            with suppress(InputError, DecodeError):
+                owner = recorded_members({member_id: member})[member_id]
+                left_behind.update(() if owner.process in alive else _active(as_recorded, owner))
+    return Past(as_recorded.configs, frozenset(left_behind))
+
+
+def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]:
+    """The tasks of the partitions it owns, and those that it reports as running."""
+    reader = {topic: each.id for each in snapshot.topology.subtopologies for topic in each.source_topics}
+    owned = [TaskId(reader[each.topic], each.partition) for each in member.owned if each.topic in reader]
+    running = [task for task, offset_sum in member.info.task_offset_sums.items() if offset_sum == LATEST_OFFSET]
+    return list(dict.fromkeys(owned + running))
+
+
+def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
+    """End-offset sums of all stateful tasks; a task whose end is not known counts as empty."""
+    ends = next(iter(problem.clients.values())).lags.unreported
+    return {task: 0 if end == UNKNOWN_OFFSET_SUM else end for task, end in ends.items()}
+
+
+_Appended = Mapping[str, Mapping[int, int]]
+"""Records by topic and partition."""
+
+
+def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
+    """The same group with the topics of `created`, empty, and on the brokers where a recorder saw them."""
+    if not created:
+        return snapshot
+    seen = snapshot.created_internal_topics or {}
+    existing = {name: seen.get(name) or TopicMetadata(topic.partitions) for name, topic in created.items()}
+    ends = snapshot.changelog_end_offsets
+    empty = {name: (0,) * topic.partitions for name, topic in created.items() if name in _changelogs(snapshot)}
+    return replace(
+        snapshot,
+        existing_internal_topics={**snapshot.existing_internal_topics, **existing},
+        changelog_end_offsets=None if ends is None else {**ends, **empty},
+    )
+
+
+def with_appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> RebalanceSnapshot:
+    """`snapshot`: as at the recorded rebalance. Returns it with its changelogs as long as they are at `now_ms`."""
+    if not ends.appended_records_per_s:
+        return snapshot
+    changelogs, committed = _appended(snapshot, ends, now_ms)
+    offsets = snapshot.changelog_end_offsets
+    return replace(
+        snapshot,
+        changelog_end_offsets=None
+        if offsets is None
+        else {topic: _grown(known, changelogs.get(topic, {})) for topic, known in offsets.items()},
+        committed_offsets={
+            **snapshot.committed_offsets,
+            **{topic: _committed(snapshot.committed_offsets.get(topic, ()), more) for topic, more in committed.items()},
+        },
+    )
+
+
+def _changelogs(snapshot: RebalanceSnapshot) -> frozenset[str]:
+    return frozenset(topic for each in snapshot.topology.subtopologies for topic in changelog_configs(each))
+
+
+def _appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> tuple[_Appended, _Appended]:
+    """What was appended to changelogs, and to source topics that serve as changelogs."""
+    changelogs: dict[str, dict[int, int]] = {}
+    committed: dict[str, dict[int, int]] = {}
+    topics_of: dict[int, tuple[list[str], frozenset[str]]] = {
+        each.id: (sorted(changelog_configs(each)), frozenset(each.source_topics))
+        for each in snapshot.topology.subtopologies
+    }
+    for task in ends.recorded:
+        topics, sources = topics_of[task.subtopology]
+        for topic, records in zip(topics, _spread(task, len(topics), ends, now_ms), strict=True):
+            (committed if topic in sources else changelogs).setdefault(topic, {})[task.partition] = records
+    return changelogs, committed
+
+
+def _spread(task: TaskId, topics: int, ends: ChangelogEnds, now_ms: int) -> list[int]:
+    each, more = divmod(ends.appended(task, now_ms), topics)
+    return [each + (number < more) for number in range(topics)]
+
+
+def _grown(offsets: tuple[int, ...], more: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple([offset + more.get(partition, 0) for partition, offset in enumerate(offsets)])
+
+
+def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tuple[int | None, ...]:
+    partitions = max(len(offsets), 1 + max(more))
+    padded = offsets + (None,) * (partitions - len(offsets))
+    return tuple([(offset or 0) + more[number] if more.get(number) else offset for number, offset in enumerate(padded)])

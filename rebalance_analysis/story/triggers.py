@@ -1,0 +1,227 @@
+"""What set a rebalance off, found by comparing it with the recorded rebalance before it.
+
+A recording has what the members sent, not what they did. So a cause is a difference: a new process, a task that waited
+to be revoked, a deadline that has passed. When nothing differs, either the leader saw topics appear that it had
+created, or a member rejoined for a reason that the recording does not show. Several things can happen between two
+rebalances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from assignor.errors import AssignorFault
+from assignor.names import called, instance_name
+from assignor.protocol.subscription_info import decode_member
+from assignor.recording import dotted_configs
+from assignor.snapshot import RebalanceSnapshot
+from assignor.types import ProcessId, TaskId
+from rebalance_analysis.rerun import Rerun, RerunPlacement
+
+
+class TriggerKind(StrEnum):
+    FIRST = "first-round"  # nothing earlier is recorded
+    JOINED = "joined"  # a new process; names = its members
+    LEFT = "left"  # a process that is gone; names = its members
+    RETURNED = "returned"  # a process with new members; names = them; before = its earlier id, if it has changed
+    THREADS = "threads"  # before and after = the number of members of a process
+    TAGS = "tags"  # client tags of a process
+    CONFIG = "config"  # names = the key, before and after = its value; the assignor among them
+    TOPOLOGY = "topology"  # subtopologies, their topics or stores
+    TOPIC = "topic"  # names = the source topic; before and after = its partitions, None when it did not exist
+    FOLLOW_UP = "followup-rebalance"  # names = tasks that the rebalance before held back until their owner gave them up
+    CREATED = "topics-created"  # names = topics the group reads that the rebalance before created
+    PROBING = "probing-rebalance"  # after = milliseconds since the deadline of the rebalance before
+    REJOINED = "rejoined"  # a reason that the recording does not show
+
+
+class Trigger(NamedTuple):
+    kind: TriggerKind
+    process: ProcessId | None = None
+    names: tuple[str, ...] = ()
+    before: str | None = None
+    after: str | None = None
+
+
+class ProcessView(NamedTuple):
+    """One process in one rebalance. `members`: each member id with the name to show: instance id, client id, or the id
+    itself. `name`: the common beginning of its threads' client ids, None when they have none.
+    """
+
+    members: Mapping[str, str]
+    instances: frozenset[str]
+    threads: int
+    tags: Mapping[str, str]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceView:
+    """The part of a rebalance that the next one is compared with. `held_back`: tasks that no member was given yet.
+    `created`: topics that the rebalance created and the group reads; a leader whose consumer sees them appear asks for
+    another rebalance.
+    """
+
+    processes: Mapping[ProcessId, ProcessView]
+    snapshot: RebalanceSnapshot | None
+    configs: Mapping[str, object]
+    followup: bool = False
+    probing_at_ms: int | None = None
+    held_back: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
+
+
+def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]) -> RebalanceView:
+    """Follow-up and probing are those recorded; those decided here when nothing is recorded."""
+    if isinstance(ran, RerunPlacement):
+        configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
+        return RebalanceView(processes, None, configs)
+    snapshot = ran.recorded.snapshot
+    output = ran.recorded.output or ran.result
+    read = {topic for each in snapshot.topology.subtopologies for topic in each.source_topics}
+    return RebalanceView(
+        processes,
+        snapshot,
+        {**dotted_configs(snapshot.configs), "assignor": snapshot.assignor},
+        output.followup_rebalance,
+        output.probing_rebalance_at_ms,
+        tuple(str(task) for task in sorted(held_back)),
+        tuple(sorted(topic for topic in ran.result.created_topics if topic in read)),
+    )
+
+
+def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
+    """In the order in which the leader received the members, without those that cannot be read."""
+    return _placement_processes(ran) if isinstance(ran, RerunPlacement) else _processes(ran.recorded.snapshot)
+
+
+def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
+    """In this order: processes, then what the group runs, then what the rebalance before asked for. Never empty."""
+    if before is None:
+        return (Trigger(TriggerKind.FIRST),)
+    found = [
+        *_process_triggers(before.processes, now.processes),
+        *_config_triggers(before.configs, now.configs),
+        *_topology_triggers(before.snapshot, now.snapshot),
+    ]
+    if before.followup:
+        found.append(Trigger(TriggerKind.FOLLOW_UP, names=before.held_back))
+    if before.probing_at_ms is not None and now_ms is not None and now_ms >= before.probing_at_ms:
+        found.append(Trigger(TriggerKind.PROBING, after=str(now_ms - before.probing_at_ms)))
+    if found:
+        return tuple(found)
+    if before.created and before.snapshot is not None and before.snapshot.leader_process_id is not None:
+        return (Trigger(TriggerKind.CREATED, names=before.created),)
+    return (Trigger(TriggerKind.REJOINED),)
+
+
+def _process_triggers(
+    before: Mapping[ProcessId, ProcessView], now: Mapping[ProcessId, ProcessView]
+) -> Iterator[Trigger]:
+    returned: set[ProcessId] = set()
+    gone = {instance: process for process, view in before.items() if process not in now for instance in view.instances}
+    for process, view in now.items():
+        if process in before:
+            yield from _changed(process, before[process], view)
+            continue
+        was = next((gone[instance] for instance in sorted(view.instances) if instance in gone), None)
+        if was is None:
+            yield Trigger(TriggerKind.JOINED, process, tuple(view.members.values()))
+        else:
+            returned.add(was)
+            yield Trigger(TriggerKind.RETURNED, process, tuple(view.members.values()), before=str(was))
+    for process, view in before.items():
+        if process not in now and process not in returned:
+            yield Trigger(TriggerKind.LEFT, process, tuple(view.members.values()))
+
+
+def _changed(process: ProcessId, before: ProcessView, now: ProcessView) -> Iterator[Trigger]:
+    new = tuple(name for member, name in now.members.items() if member not in before.members)
+    if new and before.members.keys() - now.members.keys():
+        yield Trigger(TriggerKind.RETURNED, process, new)
+    if before.threads != now.threads:
+        yield Trigger(TriggerKind.THREADS, process, before=str(before.threads), after=str(now.threads))
+    if before.tags != now.tags:
+        yield Trigger(TriggerKind.TAGS, process, before=_tags(before.tags), after=_tags(now.tags))
+
+
+def _config_triggers(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Trigger]:
+    for key in sorted({*before, *now}):
+        if before.get(key) != now.get(key):
+            yield Trigger(TriggerKind.CONFIG, names=(key,), before=_text(before.get(key)), after=_text(now.get(key)))
+
+
+def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot | None) -> Iterator[Trigger]:
+    if before is None or now is None:
+        return
+    if before.topology != now.topology:
+        yield Trigger(TriggerKind.TOPOLOGY)
+    sources_before, sources = _source_partitions(before), _source_partitions(now)
+    for topic in sorted({*sources_before, *sources}):
+        if sources_before.get(topic) != sources.get(topic):
+            yield Trigger(
+                TriggerKind.TOPIC,
+                names=(topic,),
+                before=_text(sources_before.get(topic)),
+                after=_text(sources.get(topic)),
+            )
+
+
+def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
+    """Only of the user's own topics; rebalances create repartition topics, which is a trigger of its own."""
+    internal = {
+        topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics
+    }
+    read = {topic for subtopology in snapshot.topology.subtopologies for topic in subtopology.source_topics}
+    topics = snapshot.cluster.topics
+    return {topic: topics[topic].partitions for topic in read - internal if topic in topics}
+
+
+def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
+    members: dict[ProcessId, dict[str, str]] = {}
+    instances: dict[ProcessId, set[str]] = {}
+    tags: dict[ProcessId, Mapping[str, str]] = {}
+    names: dict[ProcessId, set[str | None]] = {}
+    for member_id, member in snapshot.members.items():
+        try:
+            info = decode_member(member.subscription).info
+        except AssignorFault:
+            continue
+        name = member.group_instance_id or member.client_id or member_id
+        members.setdefault(info.process_id, {})[member_id] = name
+        tags.setdefault(info.process_id, info.client_tags)
+        # a leader is not told the client ids of the others; member ids begin with them
+        names.setdefault(info.process_id, set()).add(instance_name(member.client_id or called(member_id)))
+        static = instances.setdefault(info.process_id, set())
+        if member.group_instance_id is not None:
+            static.add(member.group_instance_id)
+    return {
+        process: ProcessView(
+            of_process,
+            frozenset(instances[process]),
+            len(of_process),
+            tags[process],
+            names[process].pop() if len(names[process]) == 1 else None,
+        )
+        for process, of_process in members.items()
+    }
+
+
+def _placement_processes(ran: RerunPlacement) -> dict[ProcessId, ProcessView]:
+    return {
+        process: ProcessView(
+            {consumer: consumer for consumer in client.consumers}, frozenset(), client.capacity, client.tags
+        )
+        for process, client in ran.recorded.problem.clients.items()
+    }
+
+
+def _tags(tags: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(tags.items())) or "none"
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)

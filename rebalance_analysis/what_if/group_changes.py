@@ -1,0 +1,136 @@
+"""Removed and added instances, stream threads and client tags, in the members of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from assignor.clients.end_offsets import EndOffsetSums
+from assignor.errors import InputError
+from assignor.names import instance_name
+from assignor.protocol.consumer_protocol import Subscription
+from assignor.protocol.subscription_info import SubscriptionInfo
+from assignor.protocol.versions import FIRST_VERSION_WITH_CLIENT_TAGS, FIRST_VERSION_WITH_OFFSET_SUMS
+from assignor.snapshot import Member
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId
+from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances
+from rebalance_analysis.what_if.new_racks import new_racks
+from rebalance_analysis.what_if.open_group import OpenGroup, OpenMember, must_be_known
+from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, process_called
+
+
+def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:
+    """Returns the removed processes. Raises InputError for a name that fits no process or several, and when no process
+    would be left.
+    """
+    known = group.names()
+    removed = frozenset(process_called(name, known, "remove") for name in names)
+    if len(removed) == len(known):
+        raise InputError("no instance would be left", "remove")
+    for process, members in group.processes().items():
+        if process in removed:
+            for member in members:
+                group.remove(member)
+    return removed
+
+
+def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums, application_id: str) -> None:
+    """`ends`: where the changelogs end. Raises InputError for a name that fits no process or several."""
+    processes = group.processes()
+    for process, threads in by_process(asked, group.names(), "threads").items():
+        members = processes[process]
+        must_be_known(members[0], "threads")
+        if threads < len(members):
+            for member in members[threads:]:
+                group.remove(member)
+            group.put(_with_state_of(members[0], members[threads:], ends))
+        elif threads > len(members):
+            _add_threads(group, _new_thread(members[0]), members, threads - len(members), application_id)
+
+
+def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
+    """Raises InputError for a name that fits no process or several, and for members whose version carries no tags."""
+    everybody = asked.get(EVERY_PROCESS, {})
+    merged = {name: {**everybody, **tags} for name, tags in asked.items()}
+    processes = group.processes()
+    for process, tags in by_process(merged, group.names(), "tags").items():
+        for member in processes[process]:
+            _must_carry_tags(member, "tags")
+            info = replace(member.info, client_tags={**member.info.client_tags, **tags})
+            group.put(replace(member, info=info))
+
+
+def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedInstances]) -> None:
+    """Adds instances without state, which subscribe to the same topics as the others. Raises InputError when there is
+    no member to copy.
+    """
+    process_ids = new_process_ids(application_id, frozenset(group.processes()))
+    racks = new_racks(_rack_of(members) for members in group.processes().values())
+    template = _template(group)
+    for added in asked:
+        for process in islice(process_ids, added.count):
+            first = _empty_member(template, process, added.tags, next(racks))
+            _add_threads(group, first, (), added.threads, application_id)
+
+
+def _template(group: OpenGroup) -> OpenMember:
+    for members in group.processes().values():
+        for member in members:
+            if not member.info.is_future:
+                return member
+    raise InputError("no member speaks a version that is known here", "add_instances")
+
+
+def _rack_of(members: Iterable[OpenMember]) -> str | None:
+    """None unless all members of the process have the same."""
+    racks = {member.subscription.rack for member in members}
+    return racks.pop() if len(racks) == 1 else None
+
+
+def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
+    """Subscribes to the same topics and speaks the same versions; it has no endpoint."""
+    if tags:
+        _must_carry_tags(like, "add_instances")
+    info = SubscriptionInfo(like.info.version, like.info.latest_supported_version, process, client_tags=tags)
+    return replace(like, process_id=process, subscription=Subscription(like.subscription.topics, rack=rack), info=info)
+
+
+def _new_thread(like: OpenMember) -> OpenMember:
+    """Another thread of the same process, which holds no task."""
+    info = replace(like.info, task_offset_sums={}, listed_twice=frozenset(), unique_field=0, error_code=0)
+    return replace(like, subscription=Subscription(like.subscription.topics, rack=like.subscription.rack), info=info)
+
+
+def _must_carry_tags(member: OpenMember, where: str) -> None:
+    must_be_known(member, where)
+    if member.info.version < FIRST_VERSION_WITH_CLIENT_TAGS:
+        raise InputError(f"member {member.member_id} speaks version {member.info.version}, without client tags", where)
+
+
+def _add_threads(
+    group: OpenGroup, like: OpenMember, members: Sequence[OpenMember], count: int, application_id: str
+) -> None:
+    """`count` more members of the process of `like`, which has `members` so far."""
+    first = next((member.sent.client_id for member in members if member.sent.client_id), None)
+    prefix = instance_name(first or "") or f"{application_id}-{like.process_id}"
+    taken = {name for member in members for name in (member.member_id, member.sent.client_id) if name}
+    for client_id, member_id in new_members(like.process_id, count, prefix, taken):
+        group.put(replace(like, member_id=member_id, sent=Member(b"", client_id)))
+
+
+def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffsetSums) -> OpenMember:
+    """The state of removed threads stays on disk, and the first thread reports it.
+
+    A running task is at the end of its changelogs; a version that carries no offsets cannot say how far a task has
+    come.
+    """
+    has_offsets = first.info.version >= FIRST_VERSION_WITH_OFFSET_SUMS
+    sums = dict(first.info.task_offset_sums)
+    for member in gone:
+        for task, offset_sum in member.info.task_offset_sums.items():
+            position = ends.by_task.get(task) if offset_sum == LATEST_OFFSET else offset_sum
+            is_better = task not in sums or (offset_sum == LATEST_OFFSET != sums[task])
+            if position is not None and is_better:
+                sums[task] = position if has_offsets else UNKNOWN_OFFSET_SUM
+    return replace(first, info=replace(first.info, task_offset_sums=sums))

@@ -1,0 +1,121 @@
+"""How far instances are behind on tasks, in the members of a group and in a placement problem.
+
+A member's lag is set through the offset sum it reports: where the changelogs end, less the lag. A running task keeps
+running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from assignor.clients.end_offsets import EndOffsetSums
+from assignor.clients.task_lags import TaskLags
+from assignor.errors import InputError
+from assignor.protocol.versions import FIRST_VERSION_WITH_OFFSET_SUMS
+from assignor.recording.fields import as_task_id
+from assignor.task_assignors.base import PlacementClient
+from assignor.types import LATEST_OFFSET, ProcessId, TaskId
+from rebalance_analysis.what_if.changes import EVERY_PROCESS
+from rebalance_analysis.what_if.open_group import OpenGroup, OpenMember, must_be_known
+from rebalance_analysis.what_if.process_names import process_called
+
+_TASKS_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedLags:
+    """`of_process`: by process, then by task; `of_all`: by task. The key None stands for every task."""
+
+    of_all: Mapping[TaskId | None, int]
+    of_process: Mapping[ProcessId, Mapping[TaskId | None, int]]
+
+    def lag(self, process: ProcessId, task: TaskId, *, reported: bool) -> int | None:
+        """The most specific lag that the user asked for; None when there is none."""
+        own = self.of_process.get(process, {})
+        if task in own:
+            return own[task]
+        if not reported:
+            return None
+        return next(
+            (lags[key] for lags, key in ((own, None), (self.of_all, task), (self.of_all, None)) if key in lags), None
+        )
+
+    def tasks_to_report(self, process: ProcessId) -> Iterable[TaskId]:
+        return (task for task in self.of_process.get(process, {}) if task is not None)
+
+
+def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums) -> None:
+    """Raises InputError for names and tasks that cannot be used, for members whose version carries no offsets, and
+    when it is not known where the changelogs end.
+    """
+    if not ends.known:
+        raise InputError("the end offsets of this rebalance are not known, so no lag can be set", "lags")
+    lags = _read(asked, group.names(), ends.by_task.keys())
+    for process, members in group.processes().items():
+        running = {
+            task
+            for member in members
+            for task, offset in member.info.task_offset_sums.items()
+            if offset == LATEST_OFFSET
+        }
+        reported = {task for member in members for task in member.info.task_offset_sums}
+        for index, member in enumerate(members):
+            to_report = [task for task in lags.tasks_to_report(process) if task not in reported] if index == 0 else []
+            sums = dict(member.info.task_offset_sums)
+            for task in (*member.info.task_offset_sums, *to_report):
+                lag = lags.lag(process, task, reported=task in reported)
+                if lag is not None and task in ends.by_task and task not in running:
+                    _must_carry_offsets(member)
+                    sums[task] = max(ends.by_task[task] - lag, 0)
+            group.put(replace(member, info=replace(member.info, task_offset_sums=sums)))
+
+
+def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
+    """One client of a placement problem. If it had no copy of a task that gets a lag, it has a standby of it now."""
+    held = client.previous_active | client.previous_standby
+    reported = dict(client.lags.reported)
+    standby = set(client.previous_standby)
+    for task in stateful:
+        lag = asked.lag(client.process_id, task, reported=task in held)
+        if lag is not None and (task not in client.lags or client.lags.lag_for(task) != LATEST_OFFSET):
+            reported[task] = lag
+            if task not in held:
+                standby.add(task)
+    lags = TaskLags(reported, client.lags.unreported)
+    return replace(client, lags=lags, previous_standby=frozenset(standby))
+
+
+def read_placement_lags(
+    asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], stateful: Iterable[TaskId]
+) -> _AskedLags:
+    """Raises InputError for names and tasks that cannot be used."""
+    return _read(asked, names, frozenset(stateful))
+
+
+def _read(asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], stateful: Iterable[TaskId]) -> _AskedLags:
+    known = frozenset(stateful)
+    of_all: dict[TaskId | None, int] = {}
+    of_process: dict[ProcessId, dict[TaskId | None, int]] = {}
+    for key, lag in asked.items():
+        name, slash, text = key.rpartition("/")
+        task = None if text == EVERY_PROCESS else as_task_id(text, "lags")
+        if task is not None and task not in known:
+            raise InputError(f"{task} is not a stateful task of this rebalance; there are {_listed(known)}", "lags")
+        if slash and name != EVERY_PROCESS:
+            of_process.setdefault(process_called(name, names, "lags"), {})[task] = lag
+        else:
+            of_all[task] = lag
+    return _AskedLags(of_all, of_process)
+
+
+def _must_carry_offsets(member: OpenMember) -> None:
+    must_be_known(member, "lags")
+    if member.info.version < FIRST_VERSION_WITH_OFFSET_SUMS:
+        raise InputError(f"member {member.member_id} speaks version {member.info.version}, without offsets", "lags")
+
+
+def _listed(tasks: Iterable[TaskId]) -> str:
+    texts = [str(task) for task in sorted(tasks)]
+    more = len(texts) - _TASKS_SHOWN
+    return (", ".join(texts[:_TASKS_SHOWN]) or "none") + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,95 @@
+"""The same changes on a placement problem, which has clients and lags, but no topics and no bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from assignor.clients.task_lags import TaskLags
+from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
+from assignor.errors import InputError
+from assignor.java.order import hash_set_order, process_hash
+from assignor.task_assignors.base import PlacementClient, PlacementProblem
+from assignor.types import ProcessId, TaskId
+from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
+from rebalance_analysis.what_if.lag_changes import client_with_lags, read_placement_lags
+from rebalance_analysis.what_if.new_racks import new_racks
+from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, process_called
+
+_NAMESPACE = "placement"
+
+Clients = dict[ProcessId, PlacementClient]
+
+
+def changed_problem(problem: PlacementProblem, changes: Changes) -> PlacementProblem:
+    """Applies everything but assignor and configs. Raises InputError for a change that cannot be applied."""
+    if changes.partitions or changes.topology is not None:
+        field = "partitions" if changes.partitions else "topology"
+        raise InputError("a placement problem has no topics; change a recorded rebalance (rebalance/1)", field)
+    if problem.configs.rack_aware and problem.racks is None:
+        reason = f"{RACK_AWARE_ASSIGNMENT_STRATEGY} needs task_partitions, changelog_partitions and partition_racks"
+        raise InputError(f"{reason}, which this placement problem does not have", "configs")
+    clients = dict(problem.clients)
+    clients = _without(clients, changes.remove)
+    for process, threads in by_process(changes.threads, _names(clients), "threads").items():
+        clients[process] = _with_threads(clients[process], threads)
+    everybody = changes.tags.get(EVERY_PROCESS, {})
+    tags = {name: {**everybody, **own} for name, own in changes.tags.items()}
+    for process, own in by_process(tags, _names(clients), "tags").items():
+        clients[process] = replace(clients[process], tags={**clients[process].tags, **own})
+    clients |= {client.process_id: client for client in _added(problem, clients, changes.add_instances)}
+    if changes.lags:
+        lags = read_placement_lags(changes.lags, _names(clients), problem.stateful_tasks)
+        clients = {each: client_with_lags(client, lags, problem.stateful_tasks) for each, client in clients.items()}
+    return replace(problem, clients=_in_order(clients, problem.clients))
+
+
+def _names(clients: Clients) -> dict[ProcessId, tuple[str, ...]]:
+    return {process: client.consumers for process, client in clients.items()}
+
+
+def _without(clients: Clients, names: Iterable[str]) -> Clients:
+    removed = {process_called(name, _names(clients), "remove") for name in names}
+    if len(removed) == len(clients):
+        raise InputError("no instance would be left", "remove")
+    return {process: client for process, client in clients.items() if process not in removed}
+
+
+def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
+    consumers = client.consumers[:threads]
+    if consumers and threads > len(consumers):
+        new = new_members(client.process_id, threads - len(consumers), str(client.process_id), frozenset(consumers))
+        consumers += tuple(member_id for _, member_id in new)
+    return replace(client, capacity=threads, consumers=consumers)
+
+
+def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
+    """A new client has to restore every task in full. How much that is, only the client furthest behind can tell."""
+    furthest = _furthest_lags(problem)
+    process_ids = new_process_ids(_NAMESPACE, frozenset(clients))
+    racks = new_racks(client.rack for client in clients.values())
+    has_consumers = any(client.consumers for client in problem.clients.values())
+    for added in asked:
+        for process in islice(process_ids, added.count):
+            new = new_members(process, added.threads, str(process), frozenset()) if has_consumers else ()
+            consumers = tuple(member_id for _, member_id in new)
+            rack = next(racks)
+            yield PlacementClient(process, added.threads, TaskLags(furthest), consumers, tags=added.tags, rack=rack)
+
+
+def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:
+    furthest = dict.fromkeys(problem.stateful_tasks, 0)
+    for client in problem.clients.values():
+        for task in furthest:
+            if task in client.lags:
+                furthest[task] = max(furthest[task], client.lags.lag_for(task))
+    return furthest
+
+
+def _in_order(clients: Clients, recorded: Iterable[ProcessId]) -> Clients:
+    """In the leader's Java hash order if the recorded clients are in it; otherwise new clients come last."""
+    before = list(recorded)
+    if clients.keys() == set(before) or hash_set_order(before, process_hash) != before:
+        return clients
+    return {process: clients[process] for process in hash_set_order(clients, process_hash)}

@@ -1,0 +1,133 @@
+"""What processes are called: the names that a user gives, the labels that texts and pictures show, ids for new ones.
+
+Kafka breaks ties by process id, so new ids that all sorted last (or first) would favour some placements. New ids are
+hashes instead: the same for the same question, and spread as random ones are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from assignor.errors import InputError
+from assignor.names import called, instance_name
+from assignor.types import ProcessId
+from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
+from rebalance_analysis.what_if.changes import EVERY_PROCESS
+
+Value = TypeVar("Value")
+
+_CANDIDATES_SHOWN = 8
+
+
+def process_called(name: str, names: Mapping[ProcessId, Iterable[str]], where: str) -> ProcessId:
+    """The process that `name` names. Raises InputError with the candidates when there is none or more than one."""
+    known = {process: (str(process), *called) for process, called in names.items()}
+    begins = {process for process, called in known.items() if any(each.startswith(name) for each in called)}
+    begins |= {process for process in known if str(process).startswith(name.lower())}
+    whole = {process for process in begins if name in known[process] or name.lower() == str(process)}
+    found = whole or begins
+    if name and len(found) == 1:
+        return found.pop()
+    several = bool(name and found)
+    listed = _listed(found if several else known.keys(), known)
+    if several:
+        raise InputError(f"{name!r} is the beginning of more than one instance: {listed}", where)
+    raise InputError(f"no instance is called {name!r}; there are {listed}", where)
+
+
+def _listed(processes: Iterable[ProcessId], known: Mapping[ProcessId, tuple[str, ...]]) -> str:
+    first_names = {process: next((each for each in known[process][1:] if each), "no name") for process in processes}
+    texts = [f"{process} ({name})" for process, name in sorted(first_names.items(), key=lambda each: each[::-1])]
+    more = len(texts) - _CANDIDATES_SHOWN
+    return ", ".join(texts[:_CANDIDATES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def by_process(
+    asked: Mapping[str, Value], names: Mapping[ProcessId, Iterable[str]], where: str
+) -> dict[ProcessId, Value]:
+    """What the user asked for, by process. What is asked for one process overrides what is asked for all.
+
+    Raises InputError also when two names mean the same process.
+    """
+    found: dict[ProcessId, Value] = {}
+    if EVERY_PROCESS in asked:
+        found = dict.fromkeys(names, asked[EVERY_PROCESS])
+    called: dict[ProcessId, str] = {}
+    for name, value in asked.items():
+        if name != EVERY_PROCESS:
+            process = process_called(name, names, where)
+            if process in called:
+                raise InputError(f"{called[process]!r} and {name!r} are the same instance {process}", where)
+            called[process] = name
+            found[process] = value
+    return found
+
+
+_LONGEST_NAME = 24
+_DIGITS = 8
+
+
+def process_labels(rebalances: Iterable[Rerun]) -> dict[ProcessId, str]:
+    """A label for every process of the rebalances: the common beginning of its client ids when that is short and
+    unique; otherwise the first digits of its id, or all of them.
+    """
+    names: dict[ProcessId, str | None] = {}
+    for ran in rebalances:
+        both = ran.placed
+        for process, client in {} if both is None else both[0].clients.items():
+            names.setdefault(process, None if isinstance(ran, RerunPlacement) else _name(ran, client.consumers))
+    short = Counter(str(process)[:_DIGITS] for process in names)
+    taken = Counter(name for name in names.values() if name is not None)
+    return {process: _label(process, name, short, taken) for process, name in names.items()}
+
+
+def _label(process: ProcessId, name: str | None, short: Counter[str], taken: Counter[str]) -> str:
+    if name is not None and taken[name] == 1:
+        return name
+    digits = str(process)[:_DIGITS]
+    return digits if short[digits] == 1 else str(process)
+
+
+def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
+    members = ran.recorded.snapshot.members
+    names = {instance_name(members[consumer].client_id or called(consumer)) for consumer in consumers}
+    name = names.pop() if len(names) == 1 else None
+    return name if name is not None and len(name) <= _LONGEST_NAME else None
+
+
+def new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
+    """Endless; never one of `taken`."""
+    number = 0
+    while True:
+        number += 1
+        process = _uuid(f"process:{seed}:{number}")
+        if process not in taken:
+            yield process
+
+
+def new_member(process: ProcessId, thread: int, client_prefix: str) -> tuple[str, str]:
+    """Client id and member id of a stream thread; `thread` counts from 1. The names have Kafka Streams' form."""
+    client_id = f"{client_prefix}-StreamThread-{thread}-consumer"
+    return client_id, f"{client_id}-{_uuid(f'member:{process}:{thread}')}"
+
+
+def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
+    """Client id and member id of `count` more threads, none of them among `taken`."""
+    thread = 0
+    while count:
+        thread += 1
+        client_id, member_id = new_member(process, thread, client_prefix)
+        if client_id not in taken and member_id not in taken:
+            count -= 1
+            yield client_id, member_id
+
+
+def _uuid(text: str) -> ProcessId:
+    """A UUID made from a hash (RFC 9562, version 8)."""
+    raw = bytearray(hashlib.sha256(text.encode()).digest()[:16])
+    raw[6] = raw[6] & 0x0F | 0x80
+    raw[8] = raw[8] & 0x3F | 0x80
+    return ProcessId.from_bytes(bytes(raw))

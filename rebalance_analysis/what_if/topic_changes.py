@@ -1,0 +1,157 @@
+"""Other partition counts and another topology, in a snapshot.
+
+Kafka does not change the partition count of an application with state: its internal topics would have the wrong count,
+and each rebalance would fail until the application is reset. A what-if assumes that this has been done and that the
+remaining tasks kept their state: internal topics have the count they need, and new partitions are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from assignor.cluster import Cluster, TopicMetadata
+from assignor.errors import InputError, KafkaError
+from assignor.group_tasks import GroupTasks, gather_members, make_tasks
+from assignor.snapshot import RebalanceSnapshot
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology
+from rebalance_analysis.what_if.changes import Changes
+from rebalance_analysis.what_if.open_group import OpenGroup
+
+Value = TypeVar("Value")
+
+
+def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnapshot:
+    """`snapshot` with the topology and the partition counts of `changes`. Raises InputError for a topic that cannot be
+    used.
+
+    When the topics do not fit together, the internal topics stay as they are, and the rebalance itself reports the
+    error.
+    """
+    if changes.topology is not None:
+        snapshot = replace(snapshot, topology=changes.topology)
+    if changes.partitions:
+        snapshot = _with_counts(snapshot, changes.partitions)
+    try:
+        repartition = _needed_tasks(snapshot)
+        snapshot = _with_internal_topics(snapshot, repartition.internal_topics)
+        tasks = _needed_tasks(snapshot)  # fewer, where the metadata had too many partitions
+    except KafkaError:
+        return snapshot
+    snapshot = _with_internal_topics(snapshot, tasks.internal_topics)
+    return _without_vanished_tasks(snapshot, tasks)
+
+
+def _needed_tasks(snapshot: RebalanceSnapshot) -> GroupTasks:
+    """The tasks that the leader would make if no internal topic existed yet, so that each gets the count it needs."""
+    without_internal_topics = replace(snapshot, existing_internal_topics={}, failures=frozenset[str]())
+    return make_tasks(without_internal_topics, gather_members(snapshot).versions, created={})
+
+
+def _with_counts(snapshot: RebalanceSnapshot, partitions: Mapping[str, int]) -> RebalanceSnapshot:
+    topology = snapshot.topology
+    repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
+    sources = {topic for each in topology.subtopologies for topic in each.source_topics} - repartition
+    for topic in partitions:
+        if topic not in sources and topic not in repartition:
+            raise InputError(_no_input(topic, sources | repartition, topology), "partitions")
+    fixed = {topic: count for topic, count in partitions.items() if topic in repartition}
+    outside = {topic: count for topic, count in partitions.items() if topic in sources}
+    topics = {topic: _resized_or_new(snapshot.cluster.topics.get(topic), count) for topic, count in outside.items()}
+    committed = {
+        topic: _resized(offsets, outside[topic], None) if topic in outside else offsets
+        for topic, offsets in snapshot.committed_offsets.items()
+    }
+    return replace(
+        snapshot,
+        topology=_with_fixed_counts(topology, fixed) if fixed else topology,
+        cluster=snapshot.cluster.with_topics(topics),
+        committed_offsets=committed,
+    )
+
+
+def _no_input(topic: str, inputs: Iterable[str], topology: GroupTopology) -> str:
+    changelogs = {store.changelog_topic for each in topology.subtopologies for store in each.stores}
+    if topic in changelogs:
+        return f"{topic!r} is a changelog; it has as many partitions as its subtopology has tasks"
+    return f"the topology does not read {topic!r}; it reads {', '.join(sorted(inputs))}"
+
+
+def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> GroupTopology:
+    """Repartition topics with the count that the user asks for, as `Repartitioned.numberOfPartitions` sets it."""
+
+    def with_fixed(subtopology: Subtopology) -> Subtopology:
+        topics = tuple(
+            RepartitionTopic(topic.name, fixed.get(topic.name, topic.partitions))
+            for topic in subtopology.repartition_source_topics
+        )
+        return replace(subtopology, repartition_source_topics=topics)
+
+    return replace(topology, subtopologies=tuple(with_fixed(each) for each in topology.subtopologies))
+
+
+def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]) -> RebalanceSnapshot:
+    """Existing internal topics get the count they need; the rebalance creates the others."""
+    ends = snapshot.changelog_end_offsets
+    if ends is not None:
+        ends = {topic: _resized_ends(snapshot, topic, offsets, needed) for topic, offsets in ends.items()}
+    return replace(
+        snapshot,
+        cluster=Cluster(snapshot.cluster.brokers, _resized_topics(snapshot.cluster.topics, needed)),
+        existing_internal_topics=_resized_topics(snapshot.existing_internal_topics, needed),
+        created_internal_topics=None
+        if snapshot.created_internal_topics is None
+        else _resized_topics(snapshot.created_internal_topics, needed),
+        changelog_end_offsets=ends,
+    )
+
+
+def _resized_ends(
+    snapshot: RebalanceSnapshot, topic: str, offsets: tuple[int, ...], needed: Mapping[str, int]
+) -> tuple[int, ...]:
+    """A look-up that returned too few partitions still returns too few."""
+    existing = snapshot.existing_internal_topics.get(topic)
+    if topic not in needed or existing is None or len(offsets) < existing.partitions:
+        return offsets
+    return _resized(offsets, needed[topic], 0)
+
+
+def _resized_topics(topics: Mapping[str, TopicMetadata], needed: Mapping[str, int]) -> dict[str, TopicMetadata]:
+    return {topic: _resized_or_new(known, needed.get(topic, known.partitions)) for topic, known in topics.items()}
+
+
+def _resized_or_new(known: TopicMetadata | None, partitions: int) -> TopicMetadata:
+    """New partitions lie on the brokers of the first ones, round robin."""
+    if known is None or known.partitions == partitions:
+        return known or TopicMetadata(partitions)
+    return TopicMetadata(
+        partitions,
+        None if known.replicas is None else _round_robin(known.replicas, partitions),
+        None if known.leaders is None else _round_robin(known.leaders, partitions),
+    )
+
+
+def _round_robin(values: tuple[Value, ...], count: int) -> tuple[Value, ...] | None:
+    return tuple(values[index % len(values)] for index in range(count)) if values else None
+
+
+def _resized(values: tuple[Value, ...], count: int, new: Value) -> tuple[Value, ...]:
+    return values[:count] + (new,) * (count - len(values))
+
+
+def _without_vanished_tasks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RebalanceSnapshot:
+    """No member owns, or reports state of, a task that no longer exists."""
+    group = OpenGroup(snapshot)
+    sources = tasks.task_by_partition.keys()
+    for members in group.processes().values():
+        for member in members:
+            owned = tuple(each for each in member.subscription.owned_partitions if each in sources)
+            sums = {task: offset for task, offset in member.info.task_offset_sums.items() if task in tasks.partitions}
+            if owned != member.subscription.owned_partitions:
+                member = replace(member, subscription=replace(member.subscription, owned_partitions=owned))
+            if len(sums) != len(member.info.task_offset_sums):
+                twice = member.info.listed_twice & sums.keys()
+                member = replace(member, info=replace(member.info, task_offset_sums=sums, listed_twice=twice))
+            group.put(member)
+    return replace(snapshot, members=group.closed())

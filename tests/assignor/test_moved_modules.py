@@ -1,0 +1,36 @@
+"""Modules that have left the core: their old names say where they are."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+MOVED = {
+    "assignor.access.tokens": "coordinator_client.access",
+    "assignor.commands.console": "assignor_cli",
+    "assignor.compare": "rebalance_analysis.compare",
+    "assignor.coordinator_addresses": "coordinator_client.addresses",
+    "assignor.coordinator_calls": "coordinator_client.calls",
+    "assignor.measures": "rebalance_analysis.measures",
+    "assignor.operating_system": "operating_system.processes",
+    "assignor.program": "assignor_cli.program",
+    "assignor.reading.lines": "rebalance_analysis.reading",
+    "assignor.rerun": "rebalance_analysis.rerun",
+    "assignor.simulate.forecasting": "rebalance_analysis.simulate",
+    "assignor.story": "rebalance_analysis.story",
+    "assignor.what_if.changes": "rebalance_analysis.what_if",
+    "assignor.whole_files": "operating_system.whole_files",
+}
+
+
+@pytest.mark.parametrize("old, new", MOVED.items())
+def test_should_say_where_a_module_has_gone(old: str, new: str) -> None:
+    import_module(new)
+    with pytest.raises(ImportError, match=new):
+        import_module(old)
+
+
+def test_should_leave_names_alone_that_never_were() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'assignor\.nothing'"):
+        import_module("assignor.nothing")

@@ -1,0 +1,192 @@
+"""What every caller of a coordinator goes by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from coordinator_client.calls import (
+    CallerToken,
+    CoordinatorAddress,
+    NoAnswer,
+    Refusal,
+    TimeLeft,
+    addresses_of,
+    group_path,
+    read_token,
+    refusal_of,
+    token_file_of,
+)
+
+
+def test_should_read_the_token_anew_for_each_call(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    address = CoordinatorAddress("http://127.0.0.1:8080/", file)
+    assert address.headers() == {"Authorization": "Bearer first"}
+
+    file.write_text("second")
+
+    assert address.headers() == {"Authorization": "Bearer second"}
+    assert address.addresses.urls == ("http://127.0.0.1:8080",)
+
+
+def test_should_take_the_token_of_the_environment_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN", "secret")
+    assert read_token(None) == "secret"
+
+    monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN")
+
+    assert CoordinatorAddress("https://coordinator").headers() == {}
+
+
+def test_should_name_what_a_token_comes_from_that_no_header_can_carry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("s3cr3t\ns3cr3t", encoding="utf-8")
+    refused = "a token is one line of printable ASCII without spaces around it, and"
+
+    with pytest.raises(InputError, match=f"--token-file: {refused} that of {file} has inside a line end"):
+        CoordinatorAddress("http://127.0.0.1:8080", file)
+    monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN_FILE", str(file))
+    with pytest.raises(InputError, match=f"ASSIGNOR_AUTH_TOKEN_FILE: {refused} that of {file} has inside"):
+        CoordinatorAddress("http://127.0.0.1:8080")
+    monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN", "s3cr3t\n")
+    with pytest.raises(InputError, match=f"ASSIGNOR_AUTH_TOKEN: {refused} this one ends with a line end"):
+        CoordinatorAddress("http://127.0.0.1:8080")
+    with pytest.raises(InputError, match=f"token: {refused} this one ends with a line end"):
+        CallerToken("s3cr3t\n")
+
+
+def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        CoordinatorAddress("http://127.0.0.1:8080", tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost", "127.0.0.1:8080", "ftp://h", "http://", "http://h:abc", "http://h:0", "http://[::1"]
+)
+def test_should_refuse_what_is_no_url(url: str) -> None:
+    with pytest.raises(InputError, match="--coordinator: must be a URL such as http://"):
+        CoordinatorAddress(url)
+
+
+@pytest.mark.parametrize("url", ["http://ann:secret@h", "ann:secret@h", "http://h?token=secret", "http://h#secret"])
+def test_should_refuse_a_url_with_a_secret_and_not_repeat_it(url: str) -> None:
+    with pytest.raises(InputError, match="without user, password or parameters: a token is given by") as refused:
+        CoordinatorAddress(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_should_take_several_urls_and_each_of_them_once() -> None:
+    addresses = addresses_of("http://a:8080/, https://b/behind/,http://a:8080")
+    assert addresses.urls == ("http://a:8080", "https://b/behind")
+    assert str(addresses) == "http://a:8080,https://b/behind"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("http://a,b:1", "--coordinator: address 2 of 2 must be a URL such as http://127.0.0.1:8080, not 'b:1'"),
+        ("http://a,,http://b", "--coordinator: address 2 of 3 must be a URL such as http://127.0.0.1:8080, not ''"),
+        (
+            "ftp://a, http://b",
+            "--coordinator: address 1 of 2 must be a URL such as http://127.0.0.1:8080, not 'ftp://a'",
+        ),
+        (
+            "http://a,http://b:0,",
+            "--coordinator: address 2 of 3 must be a URL such as http://127.0.0.1:8080, not 'http://b:0'",
+        ),
+    ],
+)
+def test_should_name_the_bad_one_of_several_urls(text: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        CoordinatorAddress(text)
+    assert str(refused.value) == said
+
+
+def test_should_not_repeat_the_one_of_several_urls_that_has_a_secret() -> None:
+    with pytest.raises(InputError, match=r"address 2 of 2 must be a URL such as .*, without user, password") as refused:
+        CoordinatorAddress("http://a,http://ann:secret@b")
+    assert "secret" not in str(refused.value)
+
+
+def test_should_say_what_became_of_a_call_at_each_address() -> None:
+    addresses = addresses_of("http://a,http://b")
+    assert (
+        str(NoAnswer({"http://a": "refused", "http://b": "silent"}, addresses)) == "http://a: refused; http://b: silent"
+    )
+
+
+def test_should_take_the_time_of_all_steps_from_one_time() -> None:
+    left = TimeLeft(60.0)
+    assert sorted(left) == ["connect", "pool", "read", "write"]
+    assert left["connect"] == 2.0
+    assert 2.0 < left["read"] <= 60.0
+    assert left["pool"] >= left["write"], "it passes"
+    assert len(left) == 4
+    assert left.get("anything else") is None
+    over = TimeLeft(-1.0)
+    assert 0.0 < over["connect"] == over["read"] < 0.01, "no time is not for ever"
+
+
+def test_should_name_a_group_whatever_characters_its_id_has() -> None:
+    assert group_path("a/b c?") == "/v1/groups/a%2Fb%20c%3F"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "refusal", "repeated"),
+    [
+        (409, {"code": "ILLEGAL_GENERATION", "detail": "over"}, Refusal(409, "ILLEGAL_GENERATION", "over"), False),
+        (
+            429,
+            {"code": "GROUP_MAX_SIZE_REACHED", "detail": "full"},
+            Refusal(429, "GROUP_MAX_SIZE_REACHED", "full"),
+            False,
+        ),
+        (
+            429,
+            {"code": "THROTTLING_QUOTA_EXCEEDED", "detail": "busy"},
+            Refusal(429, "THROTTLING_QUOTA_EXCEEDED", "busy"),
+            True,
+        ),
+        (503, {"code": "COORDINATOR_NOT_AVAILABLE"}, None, True),
+        (408, "", Refusal(408, None, '""'), True),
+        (404, ["no"], Refusal(404, None, '["no"]'), False),
+    ],
+)
+def test_should_read_what_a_refusal_says(status: int, body: object, refusal: Refusal | None, repeated: bool) -> None:
+    read = refusal_of(status, json.dumps(body).encode())
+
+    assert refusal is None or read == refusal
+    assert read.may_be_repeated is repeated
+
+
+def test_should_show_the_beginning_of_an_answer_that_is_not_a_coordinators() -> None:
+    assert refusal_of(502, b"<html>" + b"x" * 1_000) == Refusal(502, None, "<html>" + "x" * 294)
+    assert refusal_of(502, b"\xff").code is None
+
+
+def test_should_follow_a_token_file_that_changes_and_keep_the_token_of_one_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN", raising=False)
+    monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN_FILE", str(file))
+    token = CallerToken(file=token_file_of(None))
+    assert (read_token(None), token.current()) == ("first", "first")
+
+    file.write_text("second\n")
+    assert token.looked_up() == "second"
+    file.write_text("")
+    assert token.looked_up() == "second"
+    file.unlink()
+    assert token.looked_up() == "second"
+    file.write_text("third")
+    assert token.looked_up() == "third"
+    assert "third" not in repr(token)

@@ -1,0 +1,422 @@
+"""`assignor explain` over a history: the story of a task or a group, out of files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalance_analysis.reading import group_history
+from rebalance_analysis.story.words import duration, time_text
+from tests.checkout import ROOT, VECTORS
+from tests.program import SMOKE, assignor, write_lines
+from tests.recorded import RECORDINGS, documents
+
+WCFLOW = str(VECTORS / "recordings/wcflow.jsonl.gz")
+THREADS = str(VECTORS / "recordings/threads2.jsonl.gz")
+BRIDGE = str(VECTORS / "recordings/bridge1.jsonl.gz")
+
+
+def lines_of(name: str) -> list[dict[str, Any]]:
+    return documents(f"recordings/{name}.jsonl.gz")
+
+
+class TestTaskStory:
+    def test_should_tell_the_last_rounds_of_a_task(self) -> None:
+        ran = assignor("explain", WCFLOW, "--task", "1_2", "--last", "8")
+        assert (ran.returncode, ran.stderr) == (0, "")
+        told = ran.stdout.split("\n\n")
+        assert told[0] == "group wcflow, task 1_2: the last 8 of 12 rebalances, generations 5 to 12"
+        assert told[1].splitlines() == [
+            "generation 5  2026-11-21 10:44:02.140Z (+1 min 0 s)",
+            '  trigger    the probing deadline, 0.2 s before (note: "+c")',
+            "  was        active on a (thread 2), standby on b (thread 2), warm-up on c",
+            "             (thread 1)",
+            "  is         active on c (thread 1, lag 3), not handed out yet, standby on a",
+            "             (thread 2, running it)",
+            "  outcome    held back – waiting for revocation",
+            "  because    it belongs on c (round robin), and c is caught up (lag 3)",
+        ]
+        assert told[2].splitlines()[1] == "  trigger    follow-up: 1_2, 0_4 waited to be given up"
+        assert told[3].splitlines() == [
+            "generations 7 to 10  4 rebalances over 1 min 2 s",
+            "  stays      active on c (thread 1), standby on a (thread 2)",
+        ]
+        assert told[4].splitlines()[1] == '  trigger    b is gone with 2 threads (note: "kill -9 b")'
+        assert told[6].splitlines() == [
+            "in 8 rebalances",
+            "  moved      2 times",
+            "  warm-ups   never had a warm-up copy",
+            "  no owner   at most 2.2 s between rebalances",
+            "  is now     active on a (thread 2, lag 0), standby on c (thread 1, lag 0)",
+            "  waits for  nothing",
+        ]
+
+    def test_should_use_full_names_and_one_line_for_each_fact_when_wide(self) -> None:
+        told = assignor("explain", WCFLOW, "--task", "1_2", "--last", "1", "-o", "wide").stdout.splitlines()
+        (now,) = [line for line in told if line.startswith("  is  ")]
+        assert now == (
+            "  is         active on a (83dd50fb-96f0-4129-9cdd-bb1ad378ad89) (a-StreamThread-2-consumer, lag 0), "
+            "standby on c (52a2381e-f324-4911-a95a-e99ec1c20cf4) (c-StreamThread-1-consumer, lag 0)"
+        )
+        (why,) = [line for line in told if line.startswith("  because  ")]
+        assert "of the threads, " in why, "every step of the reason"
+
+    def test_should_tell_every_round_in_full_when_asked(self) -> None:
+        folded = assignor("explain", WCFLOW, "--task", "1_2", "--last", "12").stdout
+        full = assignor("explain", WCFLOW, "--task", "1_2", "--last", "12", "--all").stdout
+        assert (folded.count("  because "), full.count("  because ")) == (6, 12)
+        assert "generations 7 to 10  4 rebalances" in folded
+        assert "of the threads, " in full, "every step of the reason"
+        assert "of the threads, " not in folded
+
+    def test_should_take_ten_rounds_when_only_a_group_is_named(self) -> None:
+        ran = assignor("explain", WCFLOW, "--group", "wcflow", "--task", "1_2")
+        assert ran.stdout.splitlines()[0] == (
+            "group wcflow, task 1_2: the last 10 of 12 rebalances, generations 3 to 12"
+        )
+
+    def test_should_say_what_a_task_waits_for(self, tmp_path: Path) -> None:
+        lines = lines_of("wcflow")
+        cut = [write_lines(tmp_path / f"{count}.jsonl", list(lines[:count])) for count in (4, 5)]
+        told = (assignor("explain", file, "--task", "1_2", "--last", "1").stdout for file in cut)
+        warming, held_back = (text.partition("\n\nround robin: ")[0] for text in told)
+        waiting_for_a_turn = assignor("explain", cut[0], "--task", "2_2", "--last", "1").stdout
+        assert " ".join(warming.split()).endswith(
+            "waits for c (lag 1,282) to catch up; a probing rebalance follows at 2026-11-21 10:44:01.944Z"
+        )
+        assert held_back.splitlines()[-1] == "  waits for  a-StreamThread-2 to give it up"
+        assert "  no owner   handed to nobody since 2026-11-21 10:44:02.140Z" in held_back.splitlines()
+        assert "to get a turn at warming up, max.warmup.replicas is spent" in " ".join(waiting_for_a_turn.split())
+
+    def test_should_say_where_another_leader_decided(self) -> None:
+        ran = assignor("explain", BRIDGE, "--task", "0_0", "--last", "9")
+        marked = "beware recorded placement differs from this program's: reasons are of a re-run (led by python)"
+        assert " ".join(ran.stdout.split()).count(marked) == 3
+
+    def test_should_say_what_is_not_recorded_between(self, tmp_path: Path) -> None:
+        lines = lines_of("wcflow")
+        file = write_lines(tmp_path / "gap.jsonl", [lines[0], lines[3]])
+        told = assignor("explain", file, "--task", "1_2", "--last", "5").stdout
+        assert "  gap        2 rebalances before this one not recorded" in told.splitlines()
+
+    def test_should_say_which_generations_between_never_got_an_assignment(self, tmp_path: Path) -> None:
+        lines = lines_of("wcflow")
+        interrupted = {key: value for key, value in lines[2].items() if key != "output"} | {"interrupted": True}
+        file = write_lines(tmp_path / "gap.jsonl", [lines[0], interrupted, lines[3]])
+        told = assignor("explain", file, "--task", "1_2", "--last", "5").stdout
+        assert [line for line in told.splitlines() if "  gap  " in line] == [
+            "  gap        1 rebalance before this one not recorded",
+            "  gap        1 generation before this one never got an assignment",
+        ]
+        checked = assignor("assign", "--check", file)
+        assert (checked.returncode, "not compared          1" in checked.stdout) == (0, True)
+
+    def test_should_give_the_story_as_json(self) -> None:
+        ran = assignor("explain", WCFLOW, "--task", "1_2", "--last", "2", "--format", "json")
+        (line,) = ran.stdout.splitlines()
+        told = json.loads(line)
+        assert set(told) == {"group_id", "task", "rounds", "summary"}
+        assert [each["generation_id"] for each in told["rounds"]] == [11, 12]
+        first = told["rounds"][0]
+        assert {key: first[key] for key in ("id", "since_previous_ms", "change", "outcome", "note")} == {
+            "id": "wcflow.11",
+            "since_previous_ms": 43730,
+            "change": "held back",
+            "outcome": "waiting for revocation",
+            "note": "kill -9 b",
+        }
+        assert [trigger["kind"] for trigger in first["triggers"]] == ["left"]
+        assert told["summary"]["moves"] == 1
+        assert first["copies"][0] == {
+            "role": "active",
+            "process": "83dd50fb-96f0-4129-9cdd-bb1ad378ad89",
+            "member": "a-StreamThread-2-consumer-7fbe1aa2-5c03-4a56-b28c-1f42a74b8c4e",
+            "name": "a-StreamThread-2-consumer",
+            "lag": 0,
+            "held_back": True,
+        }
+
+
+class TestGroupStory:
+    def test_should_tell_what_set_a_round_off_and_what_moved_where_and_why(self) -> None:
+        ran = assignor("explain", SMOKE)
+        told = ran.stdout.split("\n\n")
+        assert (ran.returncode, ran.stderr, len(told)) == (0, "", 7)
+        assert told[0] == "group smoke: 4 rebalances, generations 1 to 4"
+        assert told[3].splitlines() == [
+            "generation 3  2026-11-21 10:26:26.939Z (+7.1 s)",
+            '  trigger    b joined with 1 thread (note: "2 instances")',
+            "  in all     6 of 12 tasks move",
+            "  5 tasks move once they are given up: 0_1, 0_3, 1_1, 1_3, 3_1",
+            "    was        active on a",
+            "    is         active on b once a has given it up, standby on a",
+            "    because    it belongs on b (round robin), and b is caught up (lag 13 to 541)",
+            "  1 task moves once it is given up: 2_1",
+            "    was        active on a",
+            "    is         active on b once a has given it up",
+            "    because    it has no state, and b has the lowest load per thread",
+            "  5 tasks get other standbys: 0_0, 0_2, 1_0, 1_2, 3_0",
+            "    was        active on a",
+            "    is         active on a, standby on b",
+            "    because    a standby of it belongs on b",
+            "  1 task stays where it is",
+        ]
+        assert told[4].splitlines()[-2:] == [
+            "  6 tasks are handed over to b: 0_1, 0_3, 1_1, 1_3, 2_1, 3_1",
+            "  6 tasks stay where they are",
+        ]
+        assert told[5].splitlines() == [
+            "6 moves of active tasks in 4 rebalances",
+            "now a runs 6 tasks, b runs 6 tasks",
+            "next: nothing, the group has settled",
+        ]
+        assert told[6].startswith("round robin: in each rebalance, HighAvailabilityTaskAssignor deals ")
+
+    @pytest.mark.parametrize(
+        ("count", "follows"),
+        [
+            (1, "another rebalance, as soon as the leader sees wcflow-by-word-repartition, which this one created"),
+            (3, "a follow-up rebalance at once, which hands over what was given up"),
+            (
+                12,
+                "a probing rebalance at 2026-11-21 10:47:51.346Z, because 1_1, 1_5, 2_1, 2_3 to 2_5 are not yet on the "
+                "instance where they belong (assignor simulate says when the group settles)",
+            ),
+        ],
+    )
+    def test_should_say_which_rebalance_follows(self, count: int, follows: str, tmp_path: Path) -> None:
+        file = write_lines(tmp_path / "cut.jsonl", [*lines_of("wcflow")[:count]])
+        told = assignor("explain", file).stdout.partition("\nnext: ")[2].partition("\n\n")[0]
+        assert " ".join(told.split()) == follows
+
+    def test_should_tell_the_note_of_a_recording_only_where_it_is_new(self) -> None:
+        told = assignor("explain", WCFLOW, "--last", "12").stdout
+        assert [line.partition("(note: ")[2] for line in told.splitlines() if "(note: " in line] == [
+            '"a,b")',
+            '"+c")',
+            '"kill -9 b")',
+        ]
+
+    def test_should_not_tell_a_trigger_again_with_which_a_recorder_begins_its_note(self, tmp_path: Path) -> None:
+        """Of the notes that a recorder writes, only what is new is told."""
+        lines = [*lines_of("wcflow")[1:4]]
+        notes = ("topology: inferred", "c joined with 2 threads; topology: inferred", "topology: from words.txt")
+        noted = [{**line, "note": note} for line, note in zip(lines, notes, strict=True)]
+        told = assignor("explain", write_lines(tmp_path / "noted.jsonl", [*noted])).stdout
+        assert [line for line in told.splitlines() if "  trigger " in line][:2] == [
+            '  trigger    nothing earlier is recorded (note: "topology: inferred")',
+            "  trigger    c joined with 2 threads",
+        ]
+        assert '(note: "topology: from words.txt")' in " ".join(told.split())
+
+    def test_should_call_instances_without_client_id_by_their_process_id(self, tmp_path: Path) -> None:
+        """Kafka Streams then puts the process id into the client ids; a leader is told no client ids at all."""
+        lines = [*lines_of("wcflow")[2:4]]
+        processes = {"a": "83dd50fb-96f0-4129-9cdd-bb1ad378ad89", "c": "52a2381e-f324-4911-a95a-e99ec1c20cf4"}
+        for line in lines:
+            for name, process in processes.items():
+                text = json.dumps(line["input"]["members"]).replace(f'"{name}-Stream', f'"wcflow-{process}-Stream')
+                line["input"]["members"] = json.loads(text)
+            for member in line["input"]["members"].values():
+                member["client_id"] = None
+            del line["output"]
+        told = assignor("explain", write_lines(tmp_path / "led.jsonl", [*lines]), "--task", "1_2").stdout
+        assert (
+            "active on 83dd50fb (thread 2, running it), standby on b (thread 2, lag 5), warm-up on 52a2381e (thread 1,"
+        ) in " ".join(told.split())
+
+    def test_should_say_what_becomes_of_warm_ups(self) -> None:
+        told = assignor("explain", WCFLOW, "--id", "wcflow.6").stdout.splitlines()
+        assert "  1 task gets a warm-up: 2_4" in told
+        at = told.index("  1 task loses its warm-up: 1_3")
+        assert told[at + 3] == "    because    others warm up first (max.warmup.replicas): c waits for its turn"
+
+    @pytest.mark.parametrize("name", RECORDINGS)
+    def test_should_fit_80_columns_whatever_is_told(self, name: str) -> None:
+        for more in ((), ("--all",), ("--task", "0_1")):
+            told = assignor("explain", str(VECTORS / name), "--last", "4", *more).stdout.splitlines()
+            assert max(map(len, told)) <= 80
+
+    def test_should_obey_the_width_that_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "120")
+        assert "once b has given it up, standby on b\n" in assignor("explain", WCFLOW).stdout
+        assert max(map(len, assignor("explain", WCFLOW).stdout.splitlines())) > 80
+
+    @pytest.mark.parametrize("name", RECORDINGS)
+    def test_should_never_say_that_a_moving_task_stays(self, name: str) -> None:
+        """Not in the folded lines, and not in the whole reasons either."""
+        lines = assignor("explain", str(VECTORS / name), "-o", "json").stdout.splitlines()
+        for told in map(json.loads, lines):
+            active = next((copy["process"] for copy in told["copies"] if copy["role"] == "active"), None)
+            assert ("active stays with" in told["text"]) <= (active in told["previous"]), told["text"]
+        story = json.loads(assignor("explain", str(VECTORS / name), "--last", "99", "-o", "json").stdout)
+        text = assignor("explain", str(VECTORS / name), "--last", "99", "--all").stdout.split("\n\n")
+        for told, shown in zip(story["rounds"], text[1:], strict=False):
+            stays = {line.split()[0] for line in shown.splitlines() if line.endswith(" stays where it is")}
+            assert not stays & {move["task"] for move in told["moves"] if move["from"] is not None}
+
+    def test_should_show_each_task_with_all_and_only_count_those_that_stay_without(self) -> None:
+        folded = assignor("explain", SMOKE, "--id", "smoke.2").stdout
+        full = assignor("explain", SMOKE, "--id", "smoke.2", "--all").stdout
+        assert "  all 12 tasks stay where they are" in folded.splitlines()
+        assert full.count(" stays where it is\n") == 12
+
+    def test_should_name_every_task_that_moves_when_too_much_happened(self) -> None:
+        told = " ".join(assignor("explain", THREADS, "--id", "threads2.9").stdout.split())
+        assert "in all 17 of 24 tasks move" in told
+        assert (
+            "besides, 7 tasks move once they are given up (--all says why): 2_2 from a to c; 3_0 from b to a; "
+            "2_3, 3_3 from b to d; 2_0 from c to a; 2_1, 3_1 from c to b besides, 2 tasks get other standbys "
+            "(--all says why): 0_2, 1_5 5 tasks stay where they are"
+        ) in told
+
+    def test_should_give_all_moves_as_json(self) -> None:
+        told = json.loads(assignor("explain", THREADS, "--last", "20", "--format", "json").stdout)
+        assert [len(each["moves"]) for each in told["rounds"]] == [24, 0, 14, 0, 16, 0, 16, 0, 17, 0, 17, 0, 0, 0]
+        assert told["summary"] == {"moves": 80}
+
+    def test_should_say_what_another_leader_placed_otherwise(self) -> None:
+        told = " ".join(assignor("explain", BRIDGE).stdout.split())
+        assert "because another leader decided so (led by python); this program would not have" in told
+
+    def test_should_tell_a_round_that_placed_nothing(self, tmp_path: Path) -> None:
+        line = lines_of("wcflow")[1]
+        del line["output"]
+        line["input"]["cluster"]["topics"] = {}
+        told = assignor("explain", write_lines(tmp_path / "e.jsonl", [line]), "--last", "1").stdout
+        assert "no task was placed: INCOMPLETE_SOURCE_TOPIC_METADATA" in told
+
+
+class TestChoosing:
+    def test_should_tell_of_each_group_when_there_are_several(self) -> None:
+        told = assignor("explain", WCFLOW, THREADS, "--last", "3").stdout
+        one, other = (assignor("explain", file, "--last", "3").stdout for file in (WCFLOW, THREADS))
+        assert told == f"{one}\n{other}"
+
+    def test_should_ask_for_the_group_of_a_task_when_there_are_several(self) -> None:
+        ran = assignor("explain", WCFLOW, THREADS, "--task", "0_0")
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert ran.stderr == "error: --group: there are several groups, name one: threads2, wcflow\n"
+
+    def test_should_choose_one_group_of_many_files_in_any_order(self, tmp_path: Path) -> None:
+        mixed = [*lines_of("smoke"), *lines_of("wcflow")[::-1]]
+        (tmp_path / "mixed.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in mixed))
+        (tmp_path / "again.jsonl.gz").write_bytes(Path(WCFLOW).read_bytes())
+        ran = assignor("explain", str(tmp_path), "--group", "wcflow", "--task", "1_2", "--last", "8")
+        assert ran.stdout == assignor("explain", WCFLOW, "--task", "1_2", "--last", "8").stdout
+
+    def test_should_keep_the_newest_of_a_long_history(self, tmp_path: Path) -> None:
+        line = json.dumps(lines_of("smoke")[1])
+        with gzip.open(tmp_path / "long.gz", "wt") as file:
+            for generation in (*range(200, 300), *range(100, 200)):
+                file.write(line.replace('"generation_id": 2', f'"generation_id": {generation}') + "\n")
+        told = json.loads(assignor("explain", str(tmp_path / "long.gz"), "--last", "3", "--format", "json").stdout)
+        assert [each["generation_id"] for each in told["rounds"]] == [297, 298, 299]
+        assert told["rounds"][0]["generations_not_recorded"] == 0  # it was compared with 296
+        text = assignor("explain", str(tmp_path / "long.gz"), "--last", "3").stdout
+        assert text.splitlines()[0] == "group smoke: the last 3 of 200 rebalances, generations 297 to 299"
+
+    def test_should_take_the_chain_of_placement_problems_for_a_group(self, tmp_path: Path) -> None:
+        chains: dict[str, list[object]] = {}
+        for line in documents("placements.jsonl.gz"):
+            chains.setdefault(line["meta"].get("chain", ""), []).append(line)
+        name, chain = next((name, chain) for name, chain in chains.items() if name and len(chain) > 2)
+        file = write_lines(tmp_path / "p.jsonl", chain)
+        told = json.loads(assignor("explain", file, "--group", name, "--last", "99", "--format", "json").stdout)
+        assert [each["generation_id"] for each in told["rounds"]] == list(range(1, len(chain) + 1))
+        assert [each["id"] for each in told["rounds"]] == [line["id"] for line in chain if isinstance(line, dict)]
+        assert assignor("explain", file, "--last", "2").stdout.splitlines()[0] == (
+            f"group {name}: the last 2 of {len(chain)} rebalances, generations {len(chain) - 1} to {len(chain)}"
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (("--group", "other"), 2, "error: --group: there is no rebalance of 'other', only of smoke"),
+            (
+                ("--task", "9_9", "--last", "2"),
+                1,
+                "error: nothing to explain: no task 9_9 in these rebalances of group smoke",
+            ),
+            (("--last", "2", "--id", "smoke.1"), 2, "error: --id: chooses one line; a story has several"),
+            (("--last", "2", "--coordinator", "http://127.0.0.1:1"), 2, "error: --coordinator, --token-file: asks"),
+        ],
+    )
+    def test_should_say_why_there_is_nothing_to_tell(self, arguments: tuple[str, ...], code: int, message: str) -> None:
+        ran = assignor("explain", SMOKE, *arguments)
+        assert (ran.returncode, ran.stdout) == (code, "")
+        assert ran.stderr.startswith(message)
+
+    def test_should_refuse_no_rounds_at_all(self) -> None:
+        ran = assignor("explain", SMOKE, "--last", "0")
+        assert (ran.returncode, ran.stdout) == (2, "")
+        empty = assignor("explain", "-", "--last", "2")
+        assert (empty.returncode, empty.stderr) == (2, "error: there are no recorded rebalances to tell the story of\n")
+
+    def test_should_set_bad_lines_aside_and_tell_the_rest(self, tmp_path: Path) -> None:
+        good = lines_of("smoke")
+        later = {**good[2], "input": {**good[2]["input"], "assignor": "Later"}}
+        file = tmp_path / "mixed.jsonl"
+        lines = [json.dumps(good[0]), "nonsense", '{"format": "rebalance/1"}', json.dumps(good[1]), json.dumps(later)]
+        file.write_text("\n".join([*lines, json.dumps(good[3])]))
+        ran = assignor("explain", str(file), "--last", "9", "--format", "json")
+        assert ran.returncode == 2
+        assert [each["generation_id"] for each in json.loads(ran.stdout)["rounds"]] == [1, 2, 4]
+        said = ran.stderr.splitlines()
+        assert said[0].startswith(f"error: {file}:2: is not a line of JSON")
+        assert said[1] == f"error: {file}:3: is no recorded rebalance: it has no group_id, generation_id and now_ms"
+        assert said[2].startswith(f"error: {file}:5: ")
+        assert "assignor: must be one of HighAvailabilityTaskAssignor" in said[2]
+        assert len(said) == 3
+
+    def test_should_say_when_every_line_is_bad(self) -> None:
+        ran = assignor("explain", "-", "--group", "one", stdin=b"nonsense\n")
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert ran.stderr.startswith("error: stdin:1: is not a line of JSON")
+
+    @pytest.mark.parametrize("value", ["no_such_module:read", None])
+    def test_should_name_the_extra_that_a_coordinator_needs(
+        self, monkeypatch: pytest.MonkeyPatch, value: str | None
+    ) -> None:
+        group = group_history.ENTRY_POINT_GROUP
+        installed = EntryPoints([EntryPoint("coordinator", value, group)] if value else [])
+        monkeypatch.setattr(group_history, "entry_points", lambda **chosen: installed.select(**chosen))
+        ran = assignor("explain", "--task", "0_3")
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert ran.stderr.startswith("error: to ask a coordinator: pip install 'assignor[coordinator]' (")
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("batch/history.md", 2), ("how-to/read-an-explanation.md", 3)])
+def test_should_print_what_the_document_shows(name: str, blocks: int) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    found = re.findall(r"```console\n\$ assignor (explain .*)\n((?:.*\n)*?)```", text)
+    assert len(found) == blocks
+    for command, shown in found:
+        recording, *arguments = command.split()[1:]
+        assert assignor("explain", str(ROOT / recording), *arguments).stdout == shown
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("ms", "text"),
+        [
+            (0, "0.0 s"),
+            (-1_500, "-1.5 s"),
+            (59_949, "59.9 s"),
+            (59_999, "1 min 0 s"),
+            (61_000, "1 min 1 s"),
+            (3_660_000, "1 h 1 min"),
+        ],
+    )
+    def test_should_say_how_long_something_took(self, ms: int, text: str) -> None:
+        assert duration(ms) == text
+
+    def test_should_say_a_time_no_calendar_has(self) -> None:
+        assert time_text(0) == "1970-01-01 00:00:00.000Z"
+        assert time_text(2**62) == f"{2**62} ms"

@@ -1,0 +1,52 @@
+"""Since when tasks run, and how long they had no owner."""
+
+from __future__ import annotations
+
+from assignor.types import TaskId
+from rebalance_analysis.simulate.task_runs import TaskRuns
+
+T0, T1 = TaskId(0, 0), TaskId(0, 1)
+
+
+def test_should_count_from_the_moment_a_task_is_given_up_until_it_is_restored() -> None:
+    runs = TaskRuns({})
+    runs.starts(T0, 0)
+
+    runs.stops(T0, 1000)
+    runs.starts(T0, 1500)
+    runs.finish(9000)
+
+    assert (runs.unowned_ms, runs.longest_ms, runs.longest_task) == (500, 500, T0)
+    assert [runs.ran_ms(T0, at_ms) for at_ms in (500, 1200, 2000)] == [1000, 1000, 1500]
+
+
+def test_should_go_on_counting_when_a_task_is_taken_away_before_it_is_restored() -> None:
+    runs = TaskRuns({T0: -45_000})
+    runs.starts(T0, 8000)
+
+    runs.stops(T0, 5000)
+    runs.starts(T0, 6000)
+    runs.finish(5500)
+
+    assert (runs.unowned_ms, runs.longest_ms) == (51_000, 51_000)
+    assert runs.ran_ms(T0, 7000) == 1000
+
+
+def test_should_name_the_longest_stretch_not_the_largest_sum() -> None:
+    runs = TaskRuns({T0: 0, T1: 0})
+    runs.starts(T0, 700)
+    runs.starts(T1, 1000)
+
+    runs.stops(T0, 2000)
+    runs.starts(T0, 2700)
+    runs.finish(3000)
+
+    assert (runs.unowned_ms, runs.longest_ms, runs.longest_task) == (2400, 1000, T1)
+
+
+def test_should_count_who_waits_in_the_end_up_to_then() -> None:
+    runs = TaskRuns({T0: 100})
+
+    runs.finish(400)
+
+    assert (runs.unowned_ms, runs.longest_task) == (300, T0)

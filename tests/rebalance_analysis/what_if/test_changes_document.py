@@ -1,0 +1,159 @@
+"""Changes as JSON and as options of a command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assignor.errors import InputError
+from assignor.topology.group_topology import GroupTopology, Subtopology
+from rebalance_analysis.commands.change_options import changes_from_options
+from rebalance_analysis.what_if import AddedInstances, Changes, changes_document, changes_from_document
+from tests.recorded import document
+
+TOPOLOGY = GroupTopology((Subtopology(0, ("in",)),), (("in",),))
+EVERYTHING = Changes(
+    assignor="LegacyStickyTaskAssignor",
+    configs={"num.standby.replicas": "2", "topic.cleanup.policy": "a=b"},
+    add_instances=(AddedInstances(3, 4, {"zone": "a", "host": "h"}), AddedInstances(2)),
+    remove=("a", "b"),
+    threads={"*": 4, "a=b": 2},
+    tags={"*": {"zone": "a"}, "p:1": {"zone": "b", "host": "c"}},
+    partitions={"in": 12},
+    topology=TOPOLOGY,
+    lags={"*": 0, "p/0_3": 5_000, "0_3": 1_000_000},
+)
+TOPOLOGY_DOCUMENT = changes_document(Changes(topology=TOPOLOGY))["topology"]
+
+
+def test_should_read_back_what_it_wrote() -> None:
+    assert changes_from_document(json.loads(json.dumps(changes_document(EVERYTHING)))) == EVERYTHING
+    assert changes_document(Changes()) == {}
+    assert changes_from_document({}) == Changes()
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"set": {}}, r"changes.set: is not a known field; did you mean 'tags'\?|changes.set: is not a known field"),
+        ({"add_instances": [{"threads": 3}]}, r"changes.add_instances\[0\].count: is missing"),
+        ({"add_instances": [{"count": 0}]}, r"changes.add_instances\[0\].count: must be from 1 to 10000, not "),
+        ({"add_instances": [{"count": 5000, "threads": 5000}]}, "5000 x 5000 threads are more than 10000"),
+        ({"threads": {"a": "4"}}, "changes.threads.a: must be a whole number"),
+        ({"lags": {"0_3": -1}}, r"changes.lags\['0_3'\]: must be from 0 to"),
+        ({"partitions": {"t": 0}}, "changes.partitions.t: must be from 1 to"),
+        ([], "changes: must be an object"),
+    ],
+)
+def test_should_name_the_field_that_is_wrong(document: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        changes_from_document(document)
+
+
+def options(**of: Any) -> Changes:
+    return changes_from_options(**of)
+
+
+def test_should_read_all_options(tmp_path: Path) -> None:
+    file = tmp_path / "topology.json"
+    file.write_text(json.dumps(TOPOLOGY_DOCUMENT, indent=1))
+    assert options() == Changes()
+    assert (
+        options(
+            set=["num.standby.replicas=2", "topic.cleanup.policy=a=b"],
+            add_instances=["3x4,zone=a,host=h", "2"],
+            remove=["a", "b", "a"],
+            threads=["4", "a=b=2"],
+            tags=["zone=a", "p:1:zone=b,host=c"],
+            assignor="LegacyStickyTaskAssignor",
+            partitions=["in=12"],
+            topology=str(file),
+            lags=["*=0", "p/0_3=5000", "0_3=1,000,000"],
+        )
+        == EVERYTHING
+    )
+
+
+def test_should_take_the_assignor_among_the_configs_as_well() -> None:
+    asked = options(assignor="LegacyStickyTaskAssignor")
+    assert options(set=["assignor=LegacyStickyTaskAssignor"]) == asked
+    assert options(set=["assignor=LegacyStickyTaskAssignor"], assignor="LegacyStickyTaskAssignor") == asked
+
+
+def test_should_take_the_topology_out_of_what_is_put_and_of_a_recording(tmp_path: Path) -> None:
+    line = document("recordings/wcflow.jsonl.gz", "wcflow.8")
+    written = {
+        "topology.json": json.dumps(line["input"]["topology"]).encode(),
+        "group.json": json.dumps(line["input"], indent=2).encode(),
+        "round.jsonl.gz": gzip.compress(json.dumps(line).encode()),
+    }
+    found = []
+    for name, content in written.items():
+        (tmp_path / name).write_bytes(content)
+        found.append(options(topology=str(tmp_path / name)))
+    assert found[0].topology is not None
+    assert [subtopology.id for subtopology in found[0].topology.subtopologies] == [0, 1, 2]
+    assert found == [found[0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        ({"set": ["num.standby.replicas"]}, "--set: must be KEY=VALUE, not 'num.standby.replicas'"),
+        ({"set": ["=2"]}, "--set: must be KEY=VALUE, not '=2'"),
+        ({"set": ["num.standby.replicas=abc"]}, "--set: num.standby.replicas must be a whole number, not 'abc'"),
+        ({"set": ["max.warmup.replicas=0"]}, "--set: max.warmup.replicas must be from 1 to"),
+        ({"set": ["num.standby=2"]}, "--set: unknown config 'num.standby'; did you mean 'num.standby.replicas'"),
+        ({"set": ["max.warmup.replicas=1", "max.warmup.replicas=2"]}, "--set: max.warmup.replicas is given twice"),
+        (
+            {"set": ["assignor=StickyTaskAssignor"], "assignor": "LegacyStickyTaskAssignor"},
+            "--set assignor: names another",
+        ),
+        ({"set": ["assignor=Sticky"]}, "--assignor: must be one of HighAvailabilityTaskAssignor, "),
+        ({"add_instances": ["x4"]}, "--add-instances: must be NxT, for example 3x4, not 'x4'"),
+        ({"add_instances": ["3x"]}, "--add-instances: must be NxT"),
+        ({"add_instances": ["three"]}, "--add-instances: must be a whole number, not 'three'"),
+        ({"add_instances": ["0x1"]}, "--add-instances: must be from 1 to 10,000"),
+        ({"add_instances": ["200x200"]}, "--add-instances: 200 x 200 threads are more than 10000"),
+        ({"add_instances": ["3x4,zone"]}, "--add-instances: a tag must be TAG=VALUE, not 'zone'"),
+        ({"remove": ["*"]}, r"--remove: must name one instance, not '\*'"),
+        ({"remove": [""]}, "--remove: must name one instance, not ''"),
+        ({"threads": ["many"]}, "--threads: must be a whole number, not 'many'"),
+        ({"threads": ["a=-1"]}, "--threads: must be a whole number, not '-1'"),
+        ({"threads": ["a=0"]}, "--threads: must be from 1 to 10,000"),
+        ({"threads": ["=4"]}, r"--threads: must be \[P=\]N, not '=4'"),
+        ({"tags": ["zone"]}, "--tags: a tag must be TAG=VALUE, not 'zone'"),
+        ({"tags": [":zone=a"]}, r"--tags: must be \[P:\]TAG=VALUE,.., not ':zone=a'"),
+        ({"assignor": "Sticky"}, "--assignor: must be one of HighAvailabilityTaskAssignor, "),
+        ({"partitions": ["t=0"]}, "--partitions: must be from 1 to"),
+        ({"partitions": ["t"]}, "--partitions: must be TOPIC=N, not 't'"),
+        ({"lags": ["0_3"]}, "--lags: must be TASK=N, not '0_3'"),
+        ({"lags": ["three=3"]}, "--lags: 'three' is not a task id"),
+        ({"lags": ["/0_3=3"]}, "--lags: must be P/TASK=N, not /0_3=3"),
+        ({"topology": "/no/such/file"}, "--topology /no/such/file: cannot be read: No such file"),
+    ],
+)
+def test_should_name_the_option_that_is_wrong(of: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        options(**of)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"no json", r"is not a line of JSON: .* \(one JSON document is wanted\)"),
+        (b'{"subtopologies": []}', "copartition_groups: is missing"),
+        (b'{"input": {"topology": {"subtopologies": 3, "copartition_groups": []}}}', "subtopologies: must be a list"),
+        (b"\x1f\x8bnonsense", "cannot be read: "),
+        (b'{"input": 3}', "input: must be an object"),
+    ],
+)
+def test_should_say_what_is_wrong_with_the_topology(tmp_path: Path, content: bytes, message: str) -> None:
+    file = tmp_path / "topology.json"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=f"^--topology {file}.*{message}"):
+        options(topology=str(file))
