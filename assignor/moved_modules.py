@@ -29,7 +29,7 @@ _NEW_NAMES = {
 
 
 class _MovedModules(MetaPathFinder):
-    """Asked last, for a module that nobody has found."""
+    """Asked first: a checkout may still have the old folder, with what Python has cached in it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -43,4 +43,4 @@ class _MovedModules(MetaPathFinder):
 def name_new_modules() -> None:
     """From now on, in this process. Calling it again changes nothing."""
     if not any(isinstance(finder, _MovedModules) for finder in sys.meta_path):
-        sys.meta_path.append(_MovedModules())
+        sys.meta_path.insert(0, _MovedModules())

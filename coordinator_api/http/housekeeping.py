@@ -13,15 +13,14 @@ the service alone. So collections go by time here, and the event loop never stan
 Nearly everything dies by its reference count. What does not, an error with its frames and the body that they hold, is
 gone after a few seconds, so that its memory comes back even when nothing else happens.
 
-Memory: glibc keeps what is freed. The pieces of a thousand answers stay in the process's memory after the callers have
-gone. `malloc_trim` returns them to the operating system. Other C libraries return memory by themselves.
+Memory: glibc keeps what is freed. The pieces of a thousand answers would stay in the process's memory after the callers
+have gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import os
 import socket
@@ -29,6 +28,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from assignor.garbage import freeze_loaded_objects
+from operating_system.processes import return_freed_memory
 
 AT_ONCE = 100_000
 """When so many more containers were made than freed between two looks, Python does not wait for the next one."""
@@ -72,23 +72,19 @@ class Garbage:
 
 
 class FreedMemory:
-    """`give_back_if_due` often, on the event loop. `trim`: gives it back; by default `malloc_trim`, if it exists."""
+    """`give_back_if_due` often, on the event loop."""
 
-    def __init__(self, trim: Callable[[int], object] | None = None) -> None:
-        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if trim is None else trim
-        self._next_s: float | None = None
+    def __init__(self, give_back: Callable[[], object] = return_freed_memory) -> None:
+        self._give_back = give_back
+        self._next_s = 0.0
         self._trimming: asyncio.Future[object] | None = None
 
     def give_back_if_due(self, now_s: float) -> asyncio.Future[object] | None:
-        """What was begun last, if anything. In a thread: it takes milliseconds after a burst, without the interpreter
-        lock.
-        """
-        if self._next_s is None:
-            self._next_s = now_s + TRIM_EVERY_S
+        """What was begun last, if anything. It runs in a thread."""
         busy = self._trimming is not None and not self._trimming.done()
-        if self._trim is not None and not busy and now_s >= self._next_s:
+        if not busy and now_s >= self._next_s:
             self._next_s = now_s + TRIM_EVERY_S
-            self._trimming = asyncio.get_running_loop().run_in_executor(None, self._trim, 0)
+            self._trimming = asyncio.get_running_loop().run_in_executor(None, self._give_back)
         return self._trimming
 
 

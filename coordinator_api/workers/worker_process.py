@@ -29,6 +29,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from assignor.errors import AssignorFault, OwnAssignorFailed
+from operating_system.processes import return_freed_memory
 
 LENGTH = struct.Struct(">Q")
 """Before each message. A worker says first, with an empty one, that it has a whole job."""
@@ -62,6 +63,7 @@ def work(connection: socket.socket, nice: int) -> None:
             connection.sendall(answer)
             del job, answer
             gc.collect()  # while nobody waits
+            return_freed_memory()
 
 
 def _end_with_the_connection(descriptor: int) -> None:

@@ -38,7 +38,7 @@ OF_KAFKA = {
 }
 OF_A_RECORDING = {"meta.chain", "input.topology"}
 PREFIXES = ("spark.", "client.tag.", "topic.")
-PACKAGES = {"streams_runtime", "assignor.commands"}
+PACKAGES = {"streams_runtime", "assignor_cli", "assignor.commands"}
 _CODE = re.compile(r"`([^`\n]+)`")
 _KEY = re.compile(r"(?P<key>[a-z]+(?:\.[a-z0-9]+)+)(?:=\S+)?")
 _FILE = re.compile(r".*\.(?:conf|env|gz|json|jsonl|md|parquet|properties|py|service|sqlite3|svg|toml|txt|[0-9]+)")

@@ -94,3 +94,13 @@ def ignore_the_terminal() -> str:
 def grow(size: int) -> int:
     _held.append(bytes(1) * size)
     return os.getpid()
+
+
+def free_pieces(number: int, size: int) -> None:
+    """Make so many pieces and free all but the last, which keeps the heap from shrinking by itself."""
+    pieces = [bytes(size) for _ in range(number)]
+    _held.append(pieces[-1])
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -33,6 +33,8 @@ from coordinator_api.workers.worker_process import JobFailed
 from tests.coordinator_api.workers import jobs
 from tests.processes import children
 
+FREED_BYTES = 50_000_000
+
 
 @pytest.fixture(scope="session", params=["asyncio", "uvloop"])
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
@@ -202,6 +204,13 @@ async def test_a_worker_that_has_grown_is_replaced(workers: ForkedWorkers) -> No
         assert await pool.run(jobs.grow, 1_000) == small
         assert await pool.run(jobs.grow, LARGE_BYTES) == small
         assert await pool.run(jobs.grow, 1_000) != small
+
+
+async def test_what_a_job_has_freed_goes_back_to_the_operating_system(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        before = await pool.run(jobs.resident_bytes)
+        await pool.run(jobs.free_pieces, FREED_BYTES // 1_000, 1_000)
+        assert await pool.run(jobs.resident_bytes) - before < FREED_BYTES // 4
 
 
 async def test_workers_stand_back_and_ignore_the_signals_of_a_terminal(workers: ForkedWorkers) -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from assignor.decisions import DecisionKind
 from assignor.types import ProcessId, Role, TaskId
-from assignor_cli.app import group_story_text as text_module
 from assignor_cli.tables import View
+from rebalance_analysis.commands import group_story_text as text_module
 from rebalance_analysis.commands.group_story_text import group_story_text
 from rebalance_analysis.commands.story_lines import names_for
 from rebalance_analysis.reading.task_owners import owners_in
