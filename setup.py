@@ -24,6 +24,7 @@ PACKAGES = (
     "kafka_groups",
     "operating_system",
     "rebalance_analysis",
+    "spark_engine",
     "spark_jobs",
     "streams_runtime",
 )

@@ -33,7 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignor.lazy_names import LazyNames
-from assignor.moved_modules import name_new_modules
+from assignor.moved_modules import MOVED_OUT_OF_THE_CORE, name_new_modules
 
 if TYPE_CHECKING:
     from assignor.cluster import Broker as Broker
@@ -97,4 +97,4 @@ _LAZY = LazyNames(_NAMES_OF, globals())
 __all__ = [*_LAZY.names()]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
-name_new_modules()
+name_new_modules(MOVED_OUT_OF_THE_CORE)

@@ -1,14 +1,14 @@
-"""Where modules of this package have gone: the import of an old name fails with the new one."""
+"""Where modules have gone: the import of an old name fails with the new one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-_NEW_NAMES = {
+MOVED_OUT_OF_THE_CORE = {
     "assignor.access": "coordinator_client.access",
     "assignor.commands": "rebalance_analysis.commands and assignor_cli",
     "assignor.compare": "rebalance_analysis.compare",
@@ -31,16 +31,18 @@ _NEW_NAMES = {
 class _MovedModules(MetaPathFinder):
     """Asked first: a checkout may still have the old folder, with what Python has cached in it."""
 
+    def __init__(self, new_names: Mapping[str, str]) -> None:
+        self._new_names = new_names
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """None for every other name. Raises ImportError."""
-        if new_name := _NEW_NAMES.get(fullname):
+        if new_name := self._new_names.get(fullname):
             raise ImportError(f"{fullname} is now {new_name}", name=fullname)
         return None
 
 
-def name_new_modules() -> None:
-    """From now on, in this process. Calling it again changes nothing."""
-    if not any(isinstance(finder, _MovedModules) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _MovedModules())
+def name_new_modules(new_names: Mapping[str, str]) -> None:
+    """From now on, in this process. `new_names`: by the old ones."""
+    sys.meta_path.insert(0, _MovedModules(new_names))

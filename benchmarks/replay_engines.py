@@ -26,7 +26,7 @@ from rich.table import Table
 from assignor_cli.console import EXIT_UNUSABLE
 from benchmarks.generated_rebalances import Generated, generate
 from benchmarks.process_tree import Kind, PeakMemory, executors
-from spark_jobs.batch.work import LINES_A_CHUNK
+from spark_engine.batch.work import LINES_A_CHUNK
 
 REBALANCES = 100_000
 QUICK_REBALANCES = 1_000

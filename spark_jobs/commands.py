@@ -36,8 +36,8 @@ from coordinator_client.calls import (
     read_token,
     token_file_of,
 )
-from spark_jobs.session.interrupts import interruptible
-from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
+from spark_engine.session.interrupts import interruptible
+from spark_engine.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -237,11 +237,10 @@ def _run_on_spark(
     application: Application, token: str | None, options: WorkersOptions, *, spark: SparkOptions
 ) -> Sequence[InstanceEnd]:
     """The group is declared first: what stands in its way is said at once, not after Spark has started."""
-    from spark_jobs.session.shipped_code import check_picklable
-    from spark_jobs.session.spark_session import spark_session
+    from spark_engine.session.spark_session import spark_session
     from spark_jobs.workers.live_table import show_until_ended
     from spark_jobs.workers.member_process import InstanceSettings
-    from spark_jobs.workers.running import start
+    from spark_jobs.workers.running import check_picklable, start
     from spark_jobs.workers.spark_confs import checked_defaults
 
     check_picklable(application)

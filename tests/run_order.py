@@ -19,7 +19,14 @@ _ON_ONE_SPARK_SESSION = (
 )
 """In this order, because the first of them ends sessions of its own before the common one starts."""
 _PHASES: tuple[tuple[str, ...], ...] = (
-    ("tests/assignor/", "tests/properties/", "tests/simulation/", "tests/coordinator_api/group/", "tests/test_"),
+    (
+        "tests/assignor/",
+        "tests/rebalance_analysis/",
+        "tests/properties/",
+        "tests/simulation/",
+        "tests/coordinator_api/group/",
+        "tests/test_",
+    ),
     ("tests/",),  # all that no other phase names
     ("tests/spark_jobs/session/test_spark_session.py",),
     _ON_ONE_SPARK_SESSION,

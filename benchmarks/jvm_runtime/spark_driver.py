@@ -22,7 +22,7 @@ from benchmarks.jvm_runtime.cells import CACHES, COUNT, TYPICAL_KEYS
 from benchmarks.jvm_runtime.input_records import PARTITIONS, partitions, topic_of_events, topic_of_table
 from benchmarks.jvm_runtime.spark_row import EXECUTORS, FILES_A_BATCH, IN_PANDAS, OURS, OUTPUT
 from benchmarks.jvm_runtime.topologies import topology
-from spark_jobs.session.spark_session import spark_session
+from spark_engine.session.spark_session import spark_session
 from spark_jobs.workers import run
 from spark_jobs.workers.spark_confs import EXECUTOR_CONF
 from streams_runtime import Application, CoordinatorProcess, ProcessingGuarantee, StreamsConfig, open_log

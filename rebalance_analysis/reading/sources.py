@@ -22,10 +22,9 @@ from importlib.metadata import entry_points
 from typing import NamedTuple
 
 from assignor.errors import InputError
+from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
 
 __all__ = [
-    "RESULT_FORMAT",
-    "RESULT_MARK",
     "STDIN",
     "DamagedSource",
     "RawLine",
@@ -43,9 +42,6 @@ STDIN = "-"
 ENTRY_POINT_GROUP = "assignor.recordings"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 """The files that are read in a directory. A file that the user names may have any name."""
-
-RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""A directory with this file in this format has results (of `replay`, `sweep`), and no recordings."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"

@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.errors import AssignorFault
+from spark_engine.session.spark_session import spark_session
 from spark_jobs.demo.replayed_groups import recorded_groups, replay
 from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.tables import assignment_table, rebalances_table, recordings_table, takeovers_table
@@ -36,7 +37,6 @@ from spark_jobs.demo.word_count import (
     read_counts,
     word_count,
 )
-from spark_jobs.session.spark_session import spark_session
 from spark_jobs.workers.group_view import (
     GroupView,
     NotInTime,

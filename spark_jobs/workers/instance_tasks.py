@@ -12,7 +12,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from spark_jobs.session.spark_faults import reason_in
+from spark_engine.session.spark_faults import reason_in
 from spark_jobs.workers.restarts import FailedAttempt
 
 _LOST = re.compile(r"ExecutorLostFailure|ExecutorDecommission|Python worker exited unexpectedly|TaskKilled")

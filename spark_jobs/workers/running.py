@@ -15,13 +15,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
-from pyspark import InheritableThread, TaskContext
+from pyspark import InheritableThread, TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
+from assignor.errors import InputError
 from coordinator_client.calls import DEFAULT_URL, addresses_of
-from spark_jobs.session.shipped_code import check_picklable, send_modules, send_packages
-from spark_jobs.session.spark_faults import reason_of
-from spark_jobs.session.spark_options import is_on_loopback
+from spark_engine.session.shipped_code import send_modules, send_packages
+from spark_engine.session.spark_faults import reason_of
+from spark_engine.session.spark_options import is_on_loopback
 from spark_jobs.workers.declaring import declare
 from spark_jobs.workers.executor_identity import executor_identity
 from spark_jobs.workers.first_minute import Surroundings
@@ -43,6 +44,29 @@ _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 Say = Callable[[str], None]
 """Gets a line for a person. By default it goes to Python's logging, as a warning."""
+
+
+def check_picklable(app: Application) -> None:
+    """Raises InputError, with the processor that is to blame, for an application that cannot be sent to executors."""
+    try:
+        cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
+    except Exception as error:  # the objects in a topology may raise anything when they are pickled
+        raise InputError(
+            "the application cannot be pickled for executors: "
+            f"{_unpicklable_part(app)}{type(error).__name__}: {error}. "
+            "Make locks, connections and clients inside of the function, or in the init of a processor",
+            app.id,
+        ) from error
+
+
+def _unpicklable_part(app: Application) -> str:
+    """Which processor it is, with a colon after it; empty when it is none of them."""
+    for name, node in app.topology.builder.definition().nodes.items():
+        try:
+            cloudpickle.dumps(node.supplier)  # type: ignore[no-untyped-call]
+        except Exception:
+            return f"{name}: "
+    return ""
 
 
 class Workers:

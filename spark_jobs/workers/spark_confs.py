@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pyspark import SparkConf, SparkContext
 
 from assignor.errors import InputError
-from spark_jobs.session.spark_options import LOCAL_MASTER
+from spark_engine.session.spark_options import LOCAL_MASTER
 
 EXECUTOR_CONF = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 """An executor's JVM does nothing but start Python and wait for it. Compiling no more than it needs, the one that Spark

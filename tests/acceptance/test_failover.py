@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.session.spark_session import spark_session
+from spark_engine.session.spark_session import spark_session
 from spark_jobs.workers.group_view import GroupView, listed_rebalances
 from spark_jobs.workers.member_process import EXECUTOR_TAG, InstanceEnd
 from spark_jobs.workers.ownership_history import executors_of_members

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_engine.session.spark_session import spark_session
 from spark_jobs.demo.word_count import different_counts
-from spark_jobs.session.spark_session import spark_session
 from tests.acceptance.application_under_fire import WordCountUnderFire
 from tests.oracle.broker import Broker
 from tests.told import Tell

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import pytest
 
+from spark_engine.session.spark_installation import spark_environment
+from spark_engine.session.spark_options import LOOPBACK
 from spark_jobs.demo.takeovers import takeovers
-from spark_jobs.session.spark_installation import spark_environment
-from spark_jobs.session.spark_options import LOOPBACK
 from spark_jobs.workers.group_view import GroupView, wait_for_group, wait_until_held
 from spark_jobs.workers.ownership_history import gaps, overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership

@@ -21,12 +21,16 @@ MOVED = {
     "assignor.story": "rebalance_analysis.story",
     "assignor.what_if.changes": "rebalance_analysis.what_if",
     "assignor.whole_files": "operating_system.whole_files",
+    "spark_jobs.batch.running": "spark_engine.batch",
+    "spark_jobs.replay.dataframe": "rebalance_analysis.replay",
+    "spark_jobs.session": "spark_engine.session",
 }
 
 
 @pytest.mark.parametrize("old, new", MOVED.items())
 def test_should_say_where_a_module_has_gone(old: str, new: str) -> None:
     import_module(new)
+    import_module(old.partition(".")[0])
     with pytest.raises(ImportError, match=new):
         import_module(old)
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from assignor.errors import InputError
-from spark_jobs.session.spark_faults import SparkNotStarted
+from spark_engine.session.spark_faults import SparkNotStarted
 from tests.cluster.cluster import ClusterSize
 from tests.cluster.fault_kinds import KINDS
 from tests.cluster.report import report

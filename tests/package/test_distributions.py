@@ -23,6 +23,7 @@ NAMES = {
     "kafka_groups",
     "operating_system",
     "rebalance_analysis",
+    "spark_engine",
     "spark_jobs",
     "streams_runtime",
 }

@@ -17,7 +17,7 @@ from tests.package.environments import TRIED, FreshEnvironment, fresh_environmen
 
 PACKAGES = (
     "assignor|assignor_cli|coordinator_api|coordinator_client|kafka_client|kafka_groups|operating_system"
-    "|rebalance_analysis|spark_jobs|streams_runtime"
+    "|rebalance_analysis|spark_engine|spark_jobs|streams_runtime"
 )
 
 IMPORT_ALL = f"""

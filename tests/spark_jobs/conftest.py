@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.batch import running, spark_engine
-from spark_jobs.session.spark_session import spark_session
+from spark_engine.batch import running, spark_engine
+from spark_engine.session.spark_session import spark_session
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.in_this_process import InThisProcess

@@ -6,8 +6,8 @@ import pickle
 from collections.abc import Sequence
 from typing import Self
 
-from spark_jobs.batch.work import Chunk, ChunkT
-from spark_jobs.batch.worker import Job, run_span
+from spark_engine.batch.work import Chunk, ChunkT
+from spark_engine.batch.worker import Job, run_span
 
 
 class InThisProcess:

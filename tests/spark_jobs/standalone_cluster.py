@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from spark_jobs.session.spark_installation import spark_environment
-from spark_jobs.session.spark_options import LOOPBACK
+from spark_engine.session.spark_installation import spark_environment
+from spark_engine.session.spark_options import LOOPBACK
 
 START_TIMEOUT_S = 120.0
 _MASTER = ("org.apache.spark.deploy.master.Master", "--host", LOOPBACK, "--port", "0", "--webui-port", "0")

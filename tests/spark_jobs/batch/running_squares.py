@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 from rich.console import Console
 
-from spark_jobs.batch.engine import Engine
-from spark_jobs.batch.running import RunOutcome, run_plan
-from spark_jobs.batch.work import Plan
+from spark_engine.batch.engine import Engine
+from spark_engine.batch.running import RunOutcome, run_plan
+from spark_engine.batch.work import Plan
 from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
 
 TIMEOUT_S = 300.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.batch.work import ChunkOutput, Plan, Reject
+from spark_engine.batch.work import ChunkOutput, Plan, Reject
 
 SCHEMA = pa.schema(
     [("number", pa.int64()), ("square", pa.int64()), ("name", pa.string()), ("compute_ms", pa.float64())]

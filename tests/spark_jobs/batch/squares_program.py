@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from spark_jobs.batch.engine import Engine
-from spark_jobs.batch.running import run_plan
+from spark_engine.batch.engine import Engine
+from spark_engine.batch.running import run_plan
 from tests.spark_jobs.batch.squares import Squares, squares_plan
 
 CHUNKS = 12

@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.batch import running
-from spark_jobs.batch.engine import Engine
-from spark_jobs.batch.local_engine import LocalProcesses
-from spark_jobs.batch.running import ChunksFailed, EngineFailed, PartsNotSeen
-from spark_jobs.batch.worker import Job
+from spark_engine.batch import running
+from spark_engine.batch.engine import Engine
+from spark_engine.batch.local_engine import LocalProcesses
+from spark_engine.batch.running import ChunksFailed, EngineFailed, PartsNotSeen
+from spark_engine.batch.worker import Job
 from tests.spark_jobs.batch.running_squares import (
     Marks,
     beside,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from assignor.errors import InputError
-from spark_jobs.batch.parts import read_failure, write_failure
+from spark_engine.batch.parts import read_failure, write_failure
 
 
 def test_should_keep_a_stack_trace_of_a_programs_fault_and_none_of_a_users_mistake(tmp_path: Path) -> None:

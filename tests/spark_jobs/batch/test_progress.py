@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from spark_jobs.batch.progress import RowsProgress
+from spark_engine.batch.progress import RowsProgress
 
 
 class Clock:

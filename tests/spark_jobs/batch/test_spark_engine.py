@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.batch.engine import Engine
-from spark_jobs.batch.running import ChunksFailed
-from spark_jobs.batch.spark_engine import cores_of_master
+from spark_engine.batch.engine import Engine
+from spark_engine.batch.running import ChunksFailed
+from spark_engine.batch.spark_engine import cores_of_master
 from tests.spark_jobs.batch.running_squares import (
     Marks,
     beside,

@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.batch.worker import MAX_SPAN, spans
+from spark_engine.batch.worker import MAX_SPAN, spans
 from tests.spark_jobs.batch.squares import squares_plan
 
 

@@ -11,12 +11,12 @@ from tests.checkout import ROOT
 
 OF_WORKERS = (
     "rebalance_analysis.reading.lines",
-    "spark_jobs.batch.worker",
-    "spark_jobs.recordings.reading",
-    "spark_jobs.replay.work",
-    "spark_jobs.sweep.work",
+    "spark_engine.batch.worker",
+    "rebalance_analysis.recordings.reading",
+    "rebalance_analysis.replay.work",
+    "rebalance_analysis.sweep.work",
 )
-WITH_ENGINES = (*OF_WORKERS, "spark_jobs.batch.local_engine", "spark_jobs.batch.spark_engine")
+WITH_ENGINES = (*OF_WORKERS, "spark_engine.batch.local_engine", "spark_engine.batch.spark_engine")
 COMMAND_LINE = ("typer", "click", "rich", "assignor_cli.app")
 
 

@@ -17,9 +17,9 @@ import pytest
 from assignor.errors import InputError
 from assignor.recording import RecordedPlacement, RecordedRebalance, document_of_line
 from rebalance_analysis.reading.sources import find_sources, raw_lines
+from rebalance_analysis.recordings.columns import lines_of_batch, read_columns
+from rebalance_analysis.recordings.parquet import read
 from rebalance_analysis.rerun import parse_recorded
-from spark_jobs.recordings.columns import lines_of_batch, read_columns
-from spark_jobs.recordings.parquet import read
 from tests.recorded import RECORDINGS, documents
 from tests.spark_jobs.recordings.recordings_as_files import (
     SMOKE,

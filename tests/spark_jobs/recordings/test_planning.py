@@ -20,10 +20,10 @@ from rich.console import Console
 
 from assignor.errors import InputError
 from rebalance_analysis.reading.sources import DamagedSource, RawLine, find_sources, raw_lines
-from spark_jobs.recordings import planning
-from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
-from spark_jobs.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
-from spark_jobs.recordings.reading import read_chunks
+from rebalance_analysis.recordings import planning
+from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk
+from rebalance_analysis.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
+from rebalance_analysis.recordings.reading import read_chunks
 from tests.spark_jobs.recordings.recordings_as_files import write_gzip, write_plain, write_value_parquet
 
 SIZE = 3

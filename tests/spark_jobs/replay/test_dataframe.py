@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from assignor.errors import InputError
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.replay.dataframe import replayed
+from rebalance_analysis.replay.rows import SCHEMA
+from rebalance_analysis.replay.work import ReplayWork
 from rebalance_analysis.what_if.changes import Changes
-from spark_jobs.replay.dataframe import replayed
-from spark_jobs.replay.rows import SCHEMA
-from spark_jobs.replay.work import ReplayWork
 from tests.checkout import VECTORS
 from tests.docs.pages import blocks
 from tests.docs.python_blocks import run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from spark_jobs.batch.work import LINES_A_CHUNK
-from spark_jobs.replay.rows import COMPUTE_COLUMN, SCHEMA
+from rebalance_analysis.replay.rows import COMPUTE_COLUMN, SCHEMA
+from spark_engine.batch.work import LINES_A_CHUNK
 from tests.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "batch" / "replay.md").read_text(encoding="utf-8")

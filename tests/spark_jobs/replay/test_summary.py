@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from spark_jobs.replay.counts import Counts
-from spark_jobs.replay.rows import SCHEMA
-from spark_jobs.replay.summary import ComputeTimes, Summary
-from spark_jobs.replay.tables import INPUTS_SHOWN, print_summary
+from rebalance_analysis.replay.counts import Counts
+from rebalance_analysis.replay.rows import SCHEMA
+from rebalance_analysis.replay.summary import ComputeTimes, Summary
+from rebalance_analysis.replay.tables import INPUTS_SHOWN, print_summary
 
 EQUAL: dict[str, Any] = {"compared": True, "equal": True, "bytes_equal": True}
 DIFFERENT: dict[str, Any] = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.session.driver_jvm import driver_jvm
-from spark_jobs.session.interrupts import interruptible
+from spark_engine.session.driver_jvm import driver_jvm
+from spark_engine.session.interrupts import interruptible
 
 
 def test_should_end_a_jvm_that_was_just_being_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from spark_jobs.session.interrupts import interruptible, undisturbed
+from spark_engine.session.interrupts import interruptible, undisturbed
 
 PROGRAM = """
 import signal, sys
 from assignor_cli.console import exit_code_of_signal
-from spark_jobs.session.interrupts import interruptible
+from spark_engine.session.interrupts import interruptible
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 try:
     with interruptible():
@@ -40,7 +40,7 @@ def test_should_be_interrupted_when_it_was_started_with_sigint_ignored(number: s
 SWALLOWED = """
 import signal, sys, threading
 from assignor_cli.console import exit_code_of_signal
-from spark_jobs.session.interrupts import interruptible
+from spark_engine.session.interrupts import interruptible
 
 class Finalized:
     def __del__(self):

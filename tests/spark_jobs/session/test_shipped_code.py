@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.session.shipped_code import PACKAGES, user_modules, write_code_archive, write_modules
+from spark_engine.session.shipped_code import PACKAGES, user_modules, write_code_archive, write_modules
 from tests.checkout import ROOT
 
 

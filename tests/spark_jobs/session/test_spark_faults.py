@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.session.spark_faults import LONGEST_REASON, reason_in, reason_in_log, reason_of
+from spark_engine.session.spark_faults import LONGEST_REASON, reason_in, reason_in_log, reason_of
 
 JOB_FAILED = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, \
 most recent failure: Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 1): {error}

@@ -9,7 +9,7 @@ import pyspark
 import pytest
 
 from assignor.errors import InputError
-from spark_jobs.session.spark_installation import spark_environment
+from spark_engine.session.spark_installation import spark_environment
 
 
 @pytest.fixture(autouse=True)

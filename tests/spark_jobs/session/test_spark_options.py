@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from spark_jobs.session.spark_options import SparkOptions, is_on_loopback, parsed_confs, standalone_addresses
+from spark_engine.session.spark_options import SparkOptions, is_on_loopback, parsed_confs, standalone_addresses
 
 
 @pytest.fixture(autouse=True)

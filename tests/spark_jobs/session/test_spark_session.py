@@ -10,9 +10,9 @@ import pytest
 from pyspark import SparkContext
 
 from assignor.errors import InputError
-from spark_jobs.session.spark_faults import SparkNotStarted
-from spark_jobs.session.spark_options import SparkOptions
-from spark_jobs.session.spark_session import spark_session
+from spark_engine.session.spark_faults import SparkNotStarted
+from spark_engine.session.spark_options import SparkOptions
+from spark_engine.session.spark_session import spark_session
 
 
 @pytest.mark.spark
@@ -110,7 +110,7 @@ def test_should_say_in_one_line_that_the_master_has_ended_the_application(monkey
         inside.stop()
         inside.defaultParallelism()  # as the constructor of a session asks the JVM
 
-    monkeypatch.setattr("spark_jobs.session.spark_session.SparkSession", ended)
+    monkeypatch.setattr("spark_engine.session.spark_session.SparkSession", ended)
     with pytest.raises(SparkNotStarted, match=r"^Spark did not start: .*stopped"), spark_session("local[1]", "ended"):
         pass
     assert SparkContext._active_spark_context is None, "another session may be started"

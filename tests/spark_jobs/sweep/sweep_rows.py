@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_jobs.sweep.grid import parse_grid
-from spark_jobs.sweep.rows import EpisodeTotals, schema_of
-from spark_jobs.sweep.totals import SweepResult, sweep_result
+from rebalance_analysis.sweep.grid import parse_grid
+from rebalance_analysis.sweep.rows import EpisodeTotals, schema_of
+from rebalance_analysis.sweep.totals import SweepResult, sweep_result
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pytest
 
 from assignor.errors import InputError
 from rebalance_analysis.reading.lines import read_lines
-from spark_jobs.batch.work import LINES_A_CHUNK, Reject
-from spark_jobs.sweep.episodes import Episodes, gather_episodes, read_rejects
-from spark_jobs.sweep.spool import SpooledLines, read_spooled
+from rebalance_analysis.sweep.episodes import Episodes, gather_episodes, read_rejects
+from rebalance_analysis.sweep.spool import SpooledLines, read_spooled
+from spark_engine.batch.work import LINES_A_CHUNK, Reject
 from tests.checkout import VECTORS
 from tests.program import write_lines
 from tests.recorded import PLACEMENTS, RECORDINGS, documents

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.errors import InputError
-from spark_jobs.sweep.grid import Axis, Combination, Grid, parse_grid
+from rebalance_analysis.sweep.grid import Axis, Combination, Grid, parse_grid
 
 NUMBER_KEYS = ("max.warmup.replicas", "num.standby.replicas", "acceptable.recovery.lag", "topic.retention.ms")
 

@@ -12,7 +12,7 @@ from assignor.decisions import DecisionLog
 from assignor.errors import InputError
 from assignor.task_assignors.sticky import LegacyStickyTaskAssignor
 from assignor.types import ProcessId, TaskId
-from spark_jobs.sweep.own_measures import OwnMeasures
+from rebalance_analysis.sweep.own_measures import OwnMeasures
 from tests.assignor.task_assignors.test_sticky import client, problem
 
 HERE = "tests.spark_jobs.sweep.test_own_measures"

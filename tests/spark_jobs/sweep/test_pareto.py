@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.sweep.totals import Better, Vector, dominates, pareto_front
+from rebalance_analysis.sweep.totals import Better, Vector, dominates, pareto_front
 
 LESS_AND_MORE = (Better.LESS, Better.MORE)
 

@@ -9,8 +9,8 @@ import re
 import pytest
 from rich.console import Console
 
-from spark_jobs.sweep.tables import duration_text, front_document, front_table, full_table
-from spark_jobs.sweep.totals import SweepResult
+from rebalance_analysis.sweep.tables import duration_text, front_document, front_table, full_table
+from rebalance_analysis.sweep.totals import SweepResult
 from tests.spark_jobs.sweep.sweep_rows import Came, result_of
 
 GRID = "max.warmup.replicas=1..4,num.standby.replicas=0|1"

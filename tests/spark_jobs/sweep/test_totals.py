@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark_jobs.sweep.alike import AlikeCombinations, alike_on_front
-from spark_jobs.sweep.grid import Combination
-from spark_jobs.sweep.totals import CombinationTotal
+from rebalance_analysis.sweep.alike import AlikeCombinations, alike_on_front
+from rebalance_analysis.sweep.grid import Combination
+from rebalance_analysis.sweep.totals import CombinationTotal
 from tests.spark_jobs.sweep.sweep_rows import Came, result_of
 
 WARM_UPS = "max.warmup.replicas"

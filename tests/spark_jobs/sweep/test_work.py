@@ -18,14 +18,9 @@ from rebalance_analysis.reading.lines import read_lines
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.rerun import parse_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast
-from rebalance_analysis.what_if.changes import AddedInstances, Changes
-from spark_jobs.batch.engine import Engine
-from spark_jobs.batch.outcome import ChunksFailed, RunOutcome
-from spark_jobs.batch.running import run_plan
-from spark_jobs.batch.work import ChunkOutput, Plan
-from spark_jobs.sweep.episodes import gather_episodes
-from spark_jobs.sweep.grid import parse_grid
-from spark_jobs.sweep.work import (
+from rebalance_analysis.sweep.episodes import gather_episodes
+from rebalance_analysis.sweep.grid import parse_grid
+from rebalance_analysis.sweep.work import (
     FORECASTS_A_CHUNK,
     CombinationsOfGroup,
     RejectedLines,
@@ -33,6 +28,11 @@ from spark_jobs.sweep.work import (
     SweepWork,
     sweep_plan,
 )
+from rebalance_analysis.what_if.changes import AddedInstances, Changes
+from spark_engine.batch.engine import Engine
+from spark_engine.batch.outcome import ChunksFailed, RunOutcome
+from spark_engine.batch.running import run_plan
+from spark_engine.batch.work import ChunkOutput, Plan
 from tests.checkout import VECTORS
 from tests.program import write_lines
 from tests.recorded import PLACEMENTS, document, documents

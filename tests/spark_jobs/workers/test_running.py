@@ -19,8 +19,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assignor.errors import InputError
-from spark_jobs.session.spark_faults import SparkNotStarted
-from spark_jobs.session.spark_session import spark_session
+from spark_engine.session.spark_faults import SparkNotStarted
+from spark_engine.session.spark_session import spark_session
 from spark_jobs.workers.group_view import GroupView, group_view, wait_until_held
 from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.ownership_history import overlaps, ownership_intervals

@@ -1,0 +1,260 @@
+"""Inputs cut into chunks in one pass: plain files by bytes, gzip by lines, Parquet by rows.
+
+Every chunk has the number of lines that `batch/work.py` sets, fewer when they are very long; the last chunk of an input
+has the rest. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first spooled to
+a file.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+from assignor.errors import InputError
+from rebalance_analysis.reading.sources import (
+    DamagedSource,
+    Source,
+    SourceKind,
+    find_sources,
+    lines_of,
+    opened,
+    raw_lines,
+    shown,
+)
+from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk, as_text
+from rebalance_analysis.recordings.parquet import count_rows
+from rebalance_analysis.recordings.spool import digest, write_spool
+from spark_engine.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
+
+Tell = Callable[[int], None]
+"""Receives how many bytes of the input have been scanned."""
+
+
+def plan_recordings(
+    inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
+) -> list[RecordingChunk]:
+    """All lines of all inputs, in order. `spool`: the directory for copies of pipes and databases, which must be
+    reachable where chunks are read. Raises InputError for an input that cannot be read.
+    """
+    sources = find_sources(inputs)
+    planned: list[RecordingChunk] = []
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        for place, source in enumerate(sources):
+            bar = progress.add_task(f"scanning {shown(source.name)}", total=_size(source))
+            tell = functools.partial(_tell, progress, bar)
+            for chunk in _chunks(source, spool / f"{place:04d}.lines", lines_a_chunk, tell):
+                planned.append(replace(chunk, number=len(planned)))
+            progress.remove_task(bar)
+    return planned
+
+
+def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
+    """What identifies these inputs across runs, as JSON: name, size and time, or the sha256 of a spooled input.
+
+    Raises InputError when one no longer exists.
+    """
+    return [_identity(of_input[0], sum(chunk.lines for chunk in of_input)) for of_input in _by_path(chunks)]
+
+
+def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
+    """A function that compares the files with their state now. It raises InputError for a rewritten file.
+
+    Lines added in the meantime do no harm, since they are not read; nor does the removal of a file.
+    """
+    files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
+    before = {path: found for path in files if (found := _stat(path)) is not None}
+
+    def check() -> None:
+        for path, then in before.items():
+            now = _stat(path)
+            if now is not None and not _goes_on(then, now):
+                raise InputError("was changed while it was read; run again with --restart", files[path])
+
+    return check
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
+    """Whether it is the same file, unchanged or appended to."""
+    same_file = (then.st_dev, then.st_ino) == (now.st_dev, now.st_ino)
+    return same_file and (
+        now.st_size > then.st_size or (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
+    )
+
+
+def _tell(progress: Progress, bar: TaskID, done: int) -> None:
+    progress.update(bar, completed=done)
+
+
+def _by_path(chunks: Sequence[RecordingChunk]) -> Iterator[list[RecordingChunk]]:
+    for _, group in itertools.groupby(chunks, key=lambda chunk: chunk.path):
+        yield list(group)
+
+
+def _identity(chunk: RecordingChunk, lines: int) -> dict[str, object]:
+    identity: dict[str, object] = {"name": as_text(chunk.source), "lines": lines}
+    try:
+        if chunk.kind is ChunkKind.SPOOLED:
+            return {**identity, "sha256": digest(Path(chunk.path))}
+        seen = os.stat(chunk.path)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", chunk.path) from None
+    return {**identity, "path": as_text(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
+
+
+class _PlannedLine(NamedTuple):
+    """Where a line begins, its number, and its length in bytes."""
+
+    place: int
+    number: int
+    length: int
+
+
+class _Cut(NamedTuple):
+    """Where a chunk begins and how many lines it has, as in RecordingChunk."""
+
+    start: int
+    first_line: int
+    readable: int
+
+
+def _chunks(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
+    """The chunks of one input, not yet numbered."""
+    if source.kind in (SourceKind.STDIN, SourceKind.DATABASE) or not _is_file(source):
+        yield from _spooled(source, spool, size, tell)
+        return
+    kind = _KINDS[source.kind]
+    empty = RecordingChunk(0, source.name, os.path.abspath(source.name), kind, 0, 1, 0)
+    cuts = _CUTS[kind](source, size, tell)
+    yield from _made(empty, cuts)
+
+
+def _made(empty: RecordingChunk, cuts: Iterator[_Cut]) -> Iterator[RecordingChunk]:
+    last: RecordingChunk | None = None
+    damage: DamagedSource | None = None
+    try:
+        for start, first_line, readable in cuts:
+            if last is not None:
+                yield last
+            last = replace(empty, start=start, first_line=first_line, readable=readable)
+    except DamagedSource as error:
+        damage = error
+    if damage is not None:
+        last = replace(last or empty, damage=damage.reason, damaged_at=damage.where or empty.source)
+    if last is not None:
+        yield last
+
+
+def _spooled(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
+    name = "stdin" if source.kind is SourceKind.STDIN else shown(source.name)
+    empty = RecordingChunk(0, name, os.path.abspath(spool), ChunkKind.SPOOLED, 0, 1, 0)
+    damage: DamagedSource | None = None
+    try:
+        write_spool(raw_lines(source), spool)
+    except DamagedSource as error:
+        damage = error
+
+    def cuts() -> Iterator[_Cut]:
+        yield from _plain_cuts(Source(str(spool), SourceKind.JSONL), size, tell)
+        if damage is not None:
+            raise damage
+
+    yield from _made(empty, cuts())
+
+
+def _plain_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
+    with _reading(source.name), opened(source) as raw:
+        yield from _cut(_numbered(raw), size, tell)
+
+
+def _numbered(raw: Iterable[bytes]) -> Iterator[_PlannedLine]:
+    """Every line that is not blank, with its byte offset."""
+    offset = 0
+    for number, content in enumerate(raw, 1):
+        if content.strip():
+            yield _PlannedLine(offset, number, len(content))
+        offset += len(content)
+
+
+def _gzip_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
+    with opened(source) as raw:
+        numbered = ((int(where.rpartition(":")[2]), len(content)) for where, content in lines_of(source, raw))
+        lines = (_PlannedLine(number - 1, number, length) for number, length in numbered)
+        yield from _cut(lines, size, lambda _: tell(raw.tell()))
+
+
+def _parquet_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
+    rows = count_rows(source.name)
+    for start in range(0, rows, size):
+        yield _Cut(start, start + 1, min(size, rows - start))
+
+
+def _cut(lines: Iterator[_PlannedLine], size: int, tell: Tell) -> Iterator[_Cut]:
+    """Cuts of `size` lines, fewer when they are long. Damage in the input is raised after the cut before it."""
+    start = first_line = readable = length = 0
+    damage: DamagedSource | None = None
+    try:
+        for line in lines:
+            if readable == size or (readable and length + line.length > BYTES_A_CHUNK):
+                yield _Cut(start, first_line, readable)
+                tell(line.place)
+                readable = length = 0
+            if readable == 0:
+                start, first_line = line.place, line.number
+            readable += 1
+            length += line.length
+    except DamagedSource as error:
+        damage = error
+    if readable:
+        yield _Cut(start, first_line, readable)
+    if damage is not None:
+        raise damage
+
+
+_KINDS = {
+    SourceKind.JSONL: ChunkKind.PLAIN,
+    SourceKind.GZIP: ChunkKind.GZIP,
+    SourceKind.PARQUET: ChunkKind.PARQUET,
+}
+_CUTS: dict[ChunkKind, Callable[[Source, int, Tell], Iterator[_Cut]]] = {
+    ChunkKind.PLAIN: _plain_cuts,
+    ChunkKind.GZIP: _gzip_cuts,
+    ChunkKind.PARQUET: _parquet_cuts,
+}
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", name) from None
+
+
+def _is_file(source: Source) -> bool:
+    return source.kind is not SourceKind.JSONL or stat.S_ISREG(os.stat(source.name).st_mode)
+
+
+def _size(source: Source) -> int | None:
+    if source.kind in (SourceKind.STDIN, SourceKind.DATABASE):
+        return None
+    try:
+        return os.stat(source.name).st_size or None
+    except OSError:
+        return None

@@ -1,0 +1,93 @@
+"""Replay inside a Spark program: a DataFrame of recorded rebalances in, a DataFrame with a row for each of them out.
+
+    from rebalance_analysis.replay.dataframe import replayed
+
+    rebalances = replayed(spark.read.text("s3://…/rebalances/"))
+    rebalances.where("equal = false").select("id", "difference").show()
+
+The rows are those of `assignor replay`, without `input` and `line`, which a DataFrame does not know; a rebalance that
+could not be run is a row with `reject` set. Executors need this project: installed, or sent by
+`spark.sparkContext.addPyFile(write_code_archive(directory))` (`spark_engine.session` does that by itself).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from rebalance_analysis.reading.own_assignors import OwnAssignors
+from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.recordings.columns import FORMAT_COLUMN, LINE_COLUMN, lines_of_batch, read_columns
+from rebalance_analysis.replay.rows import SCHEMA, storable
+from rebalance_analysis.replay.work import NO_CHANGES, ReplayWork
+from rebalance_analysis.what_if.changes import Changes
+from spark_engine.batch.work import LINES_A_CHUNK, Reject
+
+REJECT_COLUMNS = ("reject_kind", "reject", "reject_line")
+_PLACE_COLUMNS = frozenset({"input", "line"})
+_ROWS = pa.schema(
+    [
+        *(pa.field(field.name, field.type) for field in SCHEMA if field.name not in _PLACE_COLUMNS),
+        *(pa.field(name, pa.string()) for name in REJECT_COLUMNS),
+    ]
+)
+_SPARK_TYPES: dict[pa.DataType, DataType] = {
+    pa.string(): StringType(),
+    pa.bool_(): BooleanType(),
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.float64(): DoubleType(),
+    pa.list_(pa.int32()): ArrayType(IntegerType()),
+}
+
+
+def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_CHANGES) -> DataFrame:
+    """One row for each rebalance of `df`, by `mapInArrow`; blank lines have none.
+
+    `df` has a text column `column` with lines of JSON (`spark.read.text`), or the fields of rebalance/1 or placement/1
+    as columns (`rebalance_analysis.recordings.columns`). Columns out: those of docs/batch/replay.md, and `reject_kind`
+    ("refused", "unusable"), `reject` (the reason) and `reject_line`, which are null for a rebalance that was run.
+    Raises InputError when `df` has not these columns.
+    """
+    if FORMAT_COLUMN not in df.columns and column in df.columns:
+        lines = df.select(df[f"`{column}`"].alias(LINE_COLUMN))
+    else:
+        lines = df.select(*(f"`{name}`" for name in read_columns(df.columns, "the DataFrame")))
+    work = ReplayWork(OwnAssignors(os.getcwd()), changes)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _rows(work, batches)
+
+    return lines.mapInArrow(run, _spark_schema())
+
+
+def _spark_schema() -> StructType:
+    return StructType([StructField(field.name, _SPARK_TYPES[field.type]) for field in _ROWS])
+
+
+def _rows(work: ReplayWork, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = (_row(work, content) for batch in batches for content in lines_of_batch(batch) if content.strip())
+    while some := list(islice(rows, LINES_A_CHUNK)):
+        yield pa.RecordBatch.from_pylist(some, _ROWS)
+
+
+def _row(work: ReplayWork, content: bytes) -> dict[str, object]:
+    row = work.line(RawLine("", content))
+    if isinstance(row, Reject):
+        row = dict(zip(REJECT_COLUMNS, (row.kind, row.reason, row.line), strict=True))
+    return {name: storable(row.get(name)) for name in _ROWS.names}

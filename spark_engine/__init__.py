@@ -1,0 +1,1 @@
+"""The Spark session, and chunks of work on Spark or on processes of one machine."""

@@ -1,0 +1,51 @@
+"""What `replay` and `sweep` share on the command line: the choice of an engine, and how a run ends early."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from assignor.errors import AssignorFault, InputError
+from assignor.types import JAVA_INT_MAX
+from assignor_cli.console import CannotFinish, exit_code_of_signal, leave
+from spark_engine.batch.engine import Engine, EngineChoice
+from spark_engine.session.interrupts import interruptible
+
+
+def engine_from_options(
+    *,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Spark, or processes of this machine: the rows are the same.")
+    ] = Engine.SPARK,
+    master: Annotated[
+        str, typer.Option("--master", help="Spark master: local[*], local-cluster[..], spark://.., ...")
+    ] = "local[*]",
+    cores: Annotated[
+        int | None,
+        typer.Option("--cores", min=1, max=JAVA_INT_MAX, help="Processes of --engine local; default: all cores."),
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run left in DIR.")] = False,
+) -> EngineChoice:
+    """Raises InputError for Spark without PySpark."""
+    if engine is Engine.SPARK and importlib.util.find_spec("pyspark") is None:
+        raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
+    return EngineChoice(engine, master, cores, restart)
+
+
+@contextlib.contextmanager
+def batch_run() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the workers, keep the finished chunks and end the command with the code of the signal.
+
+    An engine that fails ends it with 2, because 1 is a result of `replay` and `sweep`.
+    """
+    try:
+        with interruptible():
+            yield
+    except KeyboardInterrupt as interrupt:
+        leave(exit_code_of_signal(interrupt))
+    except AssignorFault as fault:
+        raise CannotFinish(str(fault)) from fault

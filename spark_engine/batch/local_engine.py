@@ -1,0 +1,162 @@
+"""Processes of this machine that run spans of chunks. A process that dies is replaced.
+
+Rules: each process has its own pipe, so a killed process costs only its current span, which another process gets next.
+A process ends when the driver is gone, which a thread of it waits for, and ignores Ctrl-C, which the driver handles.
+Processes are spawned, not forked, because Arrow has threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from types import TracebackType
+from typing import Self
+
+from spark_engine.batch.outcome import EngineFailed
+from spark_engine.batch.work import Chunk, ChunkT
+from spark_engine.batch.worker import Job, run_span
+
+MAX_ATTEMPTS = 16
+"""As for Spark's tasks: more than a span of killing chunks needs until `worker` abandons it."""
+_READY, _FAILED = "ready", "failed"
+
+
+@dataclass(slots=True)
+class _Span:
+    number: int
+    content: bytes
+    attempt: int = 0
+
+
+@dataclass(slots=True)
+class _Process:
+    process: SpawnProcess
+    pipe: Connection
+    span: _Span | None = None
+
+
+class LocalProcesses:
+    """A context manager in which up to `processes` processes run `spans`. None is left at its end."""
+
+    def __init__(self, job: Job[ChunkT], spans: Sequence[Sequence[ChunkT]], processes: int) -> None:
+        self._job = pickle.dumps(job)
+        self._waiting = deque(_Span(number, pickle.dumps(list(span))) for number, span in enumerate(spans))
+        self._count = min(processes, len(spans))
+        self._processes: list[_Process] = []
+        self._unready_deaths = 0
+
+    def __enter__(self) -> Self:
+        self._processes = [self._start() for _ in range(self._count)]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in self._processes:
+            each.process.kill()  # parts are renamed once complete, so a kill does no harm
+        for each in self._processes:
+            each.process.join()
+            each.pipe.close()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Serve the processes for that long. Whether some still run. Raises EngineFailed."""
+        deadline_s = time.monotonic() + timeout_s
+        while self._processes and (left_s := deadline_s - time.monotonic()) > 0:
+            ready = wait([each.pipe for each in self._processes], left_s)
+            for each in [each for each in self._processes if each.pipe in ready]:
+                self._hear(each)
+        return bool(self._processes)
+
+    def _hear(self, each: _Process) -> None:
+        try:
+            kind, text = each.pipe.recv()
+            if kind == _FAILED:
+                raise EngineFailed(f"a worker process failed: {text}")
+            self._unready_deaths = 0
+            each.span = self._waiting.popleft() if self._waiting else None
+            if each.span is not None:
+                each.pipe.send((each.span.content, each.span.attempt))
+                return
+        except (EOFError, OSError):  # the other end closes if and only if the process has ended
+            self._count_death(each)
+        self._end(each)
+        if self._waiting and len(self._processes) < self._count:
+            self._processes.append(self._start())
+
+    def _count_death(self, each: _Process) -> None:
+        if each.span is None:
+            self._unready_deaths += 1
+        else:
+            each.span.attempt += 1
+            self._waiting.appendleft(each.span)
+        if self._unready_deaths >= MAX_ATTEMPTS or (each.span is not None and each.span.attempt >= MAX_ATTEMPTS):
+            raise EngineFailed(
+                f"worker processes died {MAX_ATTEMPTS} times, the last with exit code {_exit_code(each)}"
+            )
+
+    def _end(self, each: _Process) -> None:
+        self._processes.remove(each)
+        each.pipe.close()  # this ends a living process
+        each.process.join()
+
+    def _start(self) -> _Process:
+        ours, theirs = multiprocessing.Pipe()
+        with theirs, _held_interrupts():
+            process = multiprocessing.get_context("spawn").Process(
+                target=_work, args=(theirs, self._job), name="chunks", daemon=True
+            )
+            process.start()
+        return _Process(process, ours)
+
+
+def _exit_code(each: _Process) -> int | None:
+    each.process.join()
+    return each.process.exitcode
+
+
+@contextlib.contextmanager
+def _held_interrupts() -> Iterator[None]:
+    """Block SIGINT in a child until it ignores the signal: a child inherits the mask."""
+    resource_tracker.ensure_running()  # started here because it removes such a mask when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(pipe: Connection, job_content: bytes) -> None:
+    """The body of a worker process: it receives spans, and reports when each is done."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    threading.Thread(target=_end_with_the_driver, daemon=True).start()
+    try:
+        job: Job[Chunk] = pickle.loads(job_content)  # noqa: S301 (from the driver that started this process)
+        while True:
+            pipe.send((_READY, ""))
+            content, attempt = pipe.recv()
+            for _ in run_span(job, pickle.loads(content), attempt):  # noqa: S301
+                pass
+    except EOFError:
+        return
+    except Exception as fault:
+        with contextlib.suppress(OSError):
+            pipe.send((_FAILED, f"{type(fault).__name__}: {fault}"))
+
+
+def _end_with_the_driver() -> None:
+    driver = multiprocessing.parent_process()
+    assert driver is not None, "this process was started by multiprocessing"
+    wait([driver.sentinel])
+    os._exit(1)

@@ -1,0 +1,256 @@
+"""The directory that a run leaves its results in, and that tells how far it has come.
+
+`plan.json` says which run it is and, once all is merged, that it is finished. Until then `parts/<plan>/` has the parts.
+The result is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The working process holds `.lock`.
+Rules: a file that this program did not write is never touched, and another run's directory is refused. The parts'
+directory has the plan in its name, so that leftover processes of another run write elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from assignor.errors import InputError
+from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
+from spark_engine.batch.work import ChunkT, Plan
+
+COMPUTE_MS = "compute_ms"
+REJECTS_NAME = "rejects.jsonl"
+TIMINGS_NAME = "timings.parquet"
+TEMPORARY = ".tmp"
+"""The suffix of incomplete files. A directory of this name holds spooled inputs during a run."""
+_LOCK, _PARTS = ".lock", "parts"
+_SHOWN = 60
+_URL = re.compile(r"[A-Za-z][\w+.-]+:")
+
+
+class Finished(NamedTuple):
+    """The counts of a run whose files are complete."""
+
+    rows: int
+    rejects: int
+
+
+class OutputDirectory:
+    """Locked by this process. `open_directory` creates it."""
+
+    def __init__(self, path: Path, plan: Mapping[str, object], has_timings: bool) -> None:
+        self.path = path
+        self._plan = dict(plan)
+        self._has_timings = has_timings
+        digest = hashlib.sha256(json.dumps(self._plan, sort_keys=True).encode()).hexdigest()[:12]
+        self.parts = path / _PARTS / digest
+
+    @property
+    def rows_file(self) -> Path:
+        return self.path / f"{self._plan['rows_name']}.parquet"
+
+    @property
+    def rejects_file(self) -> Path:
+        return self.path / REJECTS_NAME
+
+    @property
+    def timings_file(self) -> Path | None:
+        return self.path / TIMINGS_NAME if self._has_timings else None
+
+    def finished(self) -> Finished | None:
+        """The counts of a finished run, else None. Raises InputError when a result file is missing."""
+        counts = (_read_plan(self.path) or {}).get("finished")
+        if not isinstance(counts, dict):
+            return None
+        for file in (self.rows_file, self.rejects_file, self.timings_file):
+            if file is not None and not file.is_file():
+                raise InputError(
+                    f"the run is finished, but {file.name} is missing; --restart runs it again", str(self.path)
+                )
+        return Finished(counts["rows"], counts["rejects"])
+
+    def finish(self, counts: Finished) -> None:
+        """Mark the run as finished and remove its parts."""
+        self._write_plan(counts)
+        self.remove_parts()
+
+    def remove_parts(self) -> None:
+        shutil.rmtree(self.path / _PARTS, ignore_errors=True)
+
+    def begin(self) -> None:
+        """Write which run this is, and create the directory of its parts."""
+        for file in self.path.glob(f".*{TEMPORARY}"):
+            if file.is_file():  # the directory of spooled inputs belongs to a process of this run
+                file.unlink(missing_ok=True)
+        if _read_plan(self.path) is None:
+            self._write_plan(None)
+        self.parts.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def replacing(self, file: Path) -> Iterator[Path]:
+        """A path to write to. At the end it replaces `file` atomically."""
+        temporary = self.path / f".{file.name}{TEMPORARY}"
+        try:
+            yield temporary
+            os.replace(temporary, file)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def check_same_run(self) -> None:
+        """Raises InputError for the directory of another run, or one with foreign files."""
+        found = _read_plan(self.path)
+        if found is None:
+            _check_nothing_foreign(self.path)
+            return
+        if differences := _differences(_without_finished(found), self._plan):
+            raise InputError(
+                f"holds another run, which differs in {differences}; choose another --output, or discard that run with "
+                "--restart",
+                str(self.path),
+            )
+
+    def clear(self) -> None:
+        """Remove the files of whatever run this was, and nothing else. Raises OSError when a file cannot be removed."""
+        found = _read_plan(self.path)
+        if found is None:
+            _check_nothing_foreign(self.path)
+            return
+        beside = found.get("beside")
+        names = [f"{found.get('rows_name')}.parquet", *(beside if isinstance(beside, list) else ())]
+        for name in (*names, REJECTS_NAME, TIMINGS_NAME):
+            if Path(name).name == name:
+                (self.path / name).unlink(missing_ok=True)
+        if (self.path / _PARTS).exists():
+            shutil.rmtree(self.path / _PARTS)
+        self._write_plan(None)
+
+    def _write_plan(self, finished: Finished | None) -> None:
+        document = {"format": RESULT_FORMAT, **self._plan, "finished": None if finished is None else finished._asdict()}
+        with self.replacing(self.path / RESULT_MARK) as temporary:
+            temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator[OutputDirectory]:
+    """The directory for `plan`, created if missing, and locked until the end.
+
+    `restart`: remove what an earlier run of any plan left. Raises InputError when the directory cannot be used.
+    """
+    check_no_url(path)
+    path = path.absolute()
+    with _usable(path):
+        path.mkdir(parents=True, exist_ok=True)
+        _check_ours(path)
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _lock(lock, path)
+        output = OutputDirectory(path, _plan_document(plan), COMPUTE_MS in plan.work.schema.names)
+        with _usable(path):
+            if restart:
+                output.clear()
+            else:
+                output.check_same_run()
+            output.begin()
+        yield output
+    finally:
+        os.close(lock)  # the lock goes with it
+
+
+def check_no_url(path: Path) -> None:
+    """Raises InputError for `s3://bucket`, which would become a directory of that name."""
+    if _URL.fullmatch(path.parts[0] if path.parts else "") and not Path(path.parts[0]).exists():
+        raise InputError("is a URL; name a directory, which executors reach under the same path", str(path))
+
+
+def _check_ours(path: Path) -> None:
+    """Checked before a lock file is put into it."""
+    if _read_plan(path) is None:
+        _check_nothing_foreign(path)
+
+
+@contextlib.contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (FileExistsError, NotADirectoryError) as fault:
+        raise InputError("is not a directory; choose another --output", str(path)) from fault
+    except OSError as fault:
+        raise InputError(f"cannot be used: {fault.strerror or fault}; choose another --output", str(path)) from fault
+
+
+def _lock(lock: int, path: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "?"
+        raise InputError(
+            f"another run (process {holder}) works in it; wait for it, or choose another --output", str(path)
+        ) from None
+    except OSError as fault:
+        raise InputError(f"cannot be locked: {fault.strerror}; choose another --output", str(path)) from fault
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
+    """What makes two runs the same, as read back from JSON."""
+    document: dict[str, object] = json.loads(
+        json.dumps(
+            {
+                "identity": plan.identity,
+                "chunks": len(plan.chunks),
+                "rows_name": plan.rows_name,
+                "timing_columns": plan.timing_columns,
+                "beside": plan.beside,
+                "columns": {field.name: str(field.type) for field in plan.work.schema},
+            }
+        )
+    )
+    return document
+
+
+def _read_plan(path: Path) -> dict[str, object] | None:
+    """None when there is no plan, or a foreign file of that name."""
+    try:
+        document = json.loads((path / RESULT_MARK).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return document if isinstance(document, dict) and document.get("format") == RESULT_FORMAT else None
+
+
+def _without_finished(document: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in document.items() if key not in ("format", "finished")}
+
+
+def _check_nothing_foreign(path: Path) -> None:
+    foreign = sorted(
+        name for name in os.listdir(path) if name != _LOCK and not (name.startswith(".") and name.endswith(TEMPORARY))
+    )
+    if foreign:
+        raise InputError(f"has files of another program ({', '.join(foreign[:3])}); choose another --output", str(path))
+
+
+def _differences(found: Mapping[str, object], wanted: Mapping[str, object]) -> str:
+    """The keys that differ, with both values where they are short. The keys of `identity` are the caller's."""
+    flat_found, flat_wanted = _flat(found), _flat(wanted)
+    texts = []
+    for key in dict.fromkeys([*flat_found, *flat_wanted]):
+        before, now = flat_found.get(key), flat_wanted.get(key)
+        if before != now:
+            texts.append(f"{key}{_both(json.dumps(before), json.dumps(now))}")
+    return ", ".join(texts)
+
+
+def _flat(document: Mapping[str, object]) -> dict[str, object]:
+    identity = document.get("identity")
+    rest = {key: value for key, value in document.items() if key != "identity"}
+    return {**(identity if isinstance(identity, dict) else {}), **rest}
+
+
+def _both(before: str, now: str) -> str:
+    return f" (was {before}, now {now})" if len(before) + len(now) <= _SHOWN else ""

@@ -1,0 +1,102 @@
+"""Spans: runs of chunks that one process runs one after the other, the unit that an engine schedules.
+
+Rules: a chunk with a part is not run again. A chunk whose work raises, or whose process died `MAX_DEATHS` times, is set
+aside with the reason, and the next chunk runs. A span with `MAX_FAILURES` chunks set aside is abandoned, since the rest
+would fail too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, NamedTuple
+
+from spark_engine.batch.parts import deaths, mark_started, settled, write_failure, write_part
+from spark_engine.batch.work import ChunkOutput, ChunkT, Work
+
+MAX_SPAN = 64
+MAX_DEATHS = 3
+MAX_FAILURES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[ChunkT]):
+    """`parts`: the directory of the parts, as a path on the machine that runs the span."""
+
+    work: Work[ChunkT]
+    parts: str
+
+
+class Receipt(NamedTuple):
+    """A chunk that ran in this process."""
+
+    chunk: int
+    rows: int
+    rejects: int
+    milliseconds: float
+
+
+def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> Iterator[Receipt]:
+    """Run the chunks that have no part yet. `attempt`: how many processes have died or were lost on this span.
+
+    Raises OSError only when not even a failure can be written. Without the parts directory it does nothing, and the
+    driver notices that parts are missing.
+    """
+    directory = Path(job.parts)
+    if not directory.is_dir():
+        return
+    mark_started(directory)
+    done, failed = settled(directory)
+    failures = sum(chunk.number in failed for chunk in span)
+    left = [chunk for chunk in span if chunk.number not in done and chunk.number not in failed]
+    if attempt and left and deaths(directory, left[0].number) >= MAX_DEATHS:
+        write_failure(directory, left[0].number, f"its process died {MAX_DEATHS} times")
+        failures += 1
+        left = left[1:]
+    while left and failures < MAX_FAILURES:
+        run = 0
+        try:
+            for receipt in _run(job, left):
+                run += 1
+                yield receipt
+            return
+        except Exception as fault:
+            write_failure(directory, left[run].number, f"{type(fault).__name__}: {fault}", fault)
+            failures += 1
+        left = left[run + 1 :]
+
+
+def _run(job: Job[ChunkT], chunks: Sequence[ChunkT]) -> Iterator[Receipt]:
+    outputs = iter(job.work.run(iter(chunks)))
+    for chunk in chunks:
+        began_s = time.perf_counter()
+        output = next(outputs, None)
+        if output is None:
+            raise ValueError("the work gave no output for it")
+        _check(job, output)
+        part = write_part(Path(job.parts), chunk.number, output)
+        milliseconds = (time.perf_counter() - began_s) * 1000
+        yield Receipt(chunk.number, part.rows, part.rejects, milliseconds)
+
+
+def _check(job: Job[ChunkT], output: ChunkOutput) -> None:
+    if not output.rows.schema.equals(job.work.schema):
+        raise ValueError(f"the work gave columns {output.rows.schema} instead of {job.work.schema}")
+
+
+def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
+    """All of `chunks`, in order, cut into spans for `cores` processes.
+
+    Each span is one part in twice the cores of what is left. So spans are long at first, where a gzip reader has to
+    skip to its first chunk, and single chunks at the end, where no core waits long for another. No span has more than
+    `MAX_SPAN` chunks, because an executor's death makes another one continue its whole span.
+    """
+    cut: list[list[ChunkT]] = []
+    start = 0
+    while start < len(chunks):
+        size = min(MAX_SPAN, max(1, (len(chunks) - start) // (2 * cores)))
+        cut.append(list(chunks[start : start + size]))
+        start += size
+    return cut

@@ -1,0 +1,105 @@
+"""The JVM of Spark's driver, started by `spark-submit` and ended with all that it started.
+
+PySpark can start it as well, but hands it out only once it is ready, so that nobody could end a JVM whose start was
+interrupted. Here it is a process of ours from the first moment. PySpark then connects to it as it does to the JVM of a
+running `spark-submit`. Rules: it is in a process group of its own, because Ctrl-C in a terminal is for the driver,
+which drains the instances first. It ends when its stdin does, so it never outlives the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import UTF8Deserializer, read_int
+
+from spark_engine.session.interrupts import undisturbed
+from spark_engine.session.spark_faults import SparkNotStarted, reason_in_log
+
+EXIT_TIMEOUT_S = 20.0
+_LOOK_INTERVAL_S = 0.05
+_CONNECTION_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+
+
+def is_inside_spark_submit() -> bool:
+    """Whether `spark-submit` started this Python program, so that it has a JVM already."""
+    return _PORT in os.environ
+
+
+@contextlib.contextmanager
+def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator[Any]:
+    """PySpark's gateway to a JVM that `home`/bin/spark-submit has started with these arguments.
+
+    `log`: gets all that it writes. Raises SparkNotStarted with the reason that the JVM gave.
+    """
+    begin = log.seek(0, os.SEEK_END)
+    with contextlib.ExitStack() as undo:
+        with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
+            connection = Path(directory) / "connection"
+            with undisturbed():  # an interrupted Popen may have started a process that nobody could end
+                process = subprocess.Popen(  # noqa: S603
+                    [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "SPARK_CONNECT_MODE": "0", _CONNECTION_FILE: str(connection)},
+                    process_group=0,
+                )
+                undo.callback(_end, process)
+            while not connection.is_file():
+                if process.poll() is not None:
+                    raise SparkNotStarted(reason_in_log(_said(Path(log.name), begin)))
+                time.sleep(_LOOK_INTERVAL_S)
+            gateway = _connected(connection)
+        undo.callback(_let_go, process, gateway)
+        yield gateway
+
+
+def _connected(connection: Path) -> Any:
+    with connection.open("rb") as file:
+        port = read_int(file)  # type: ignore[no-untyped-call]
+        secret = UTF8Deserializer().loads(file)  # type: ignore[no-untyped-call]
+    os.environ.update({_PORT: str(port), _SECRET: secret})
+    try:
+        return launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        del os.environ[_PORT], os.environ[_SECRET]
+
+
+def _let_go(process: subprocess.Popen[bytes], gateway: Any) -> None:
+    """End the JVM as it wants to end.
+
+    PySpark keeps its gateway for the life of the process; the next session may use another Java and directory.
+    """
+    with contextlib.suppress(Exception):  # a gateway whose JVM has ended complains, and that is the aim
+        gateway.shutdown()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    assert process.stdin is not None, "it is a pipe"
+    with contextlib.suppress(OSError):
+        process.stdin.close()  # the JVM ends when this pipe does
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(EXIT_TIMEOUT_S)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """At once, with what it may have left in its group, such as executors."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _said(log: Path, begin: int) -> str:
+    with log.open("rb") as file:
+        file.seek(begin)
+        return file.read().decode("utf-8", "replace")

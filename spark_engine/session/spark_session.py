@@ -1,0 +1,227 @@
+"""The one place that builds a SparkSession, and stops it together with all that it started.
+
+Rules: what the user set, in any of the ways that spark-submit knows, stays; this project only fills in what nobody has
+set. Local masters listen on loopback only. A dead executor costs tasks, never the job (`spark.task.maxFailures`). What
+Spark writes goes to a temporary directory that is removed at the end. PySpark keeps its JVM in class attributes for the
+life of the process; here the JVM ends with the session, so that the next session may use another Java and directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from assignor.errors import InputError
+from spark_engine.session.driver_jvm import driver_jvm, is_inside_spark_submit
+from spark_engine.session.shipped_code import send_packages
+from spark_engine.session.spark_faults import SparkNotStarted, reason_of
+from spark_engine.session.spark_installation import spark_environment
+from spark_engine.session.spark_options import LOOPBACK, SparkOptions, is_on_loopback, standalone_addresses
+
+CONNECT_TIMEOUT_S = 5.0
+_UI_PORT, _RETRIES = 4040, 16
+"""Spark tries this port and so many after it, and ends when all are taken."""
+_NAME_OF_A_SHELL = "pyspark-shell"
+
+ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
+"""What to set where nobody has, seen what the user has set. Raises InputError for what cannot be."""
+
+
+@contextlib.contextmanager
+def spark_session(
+    master: str | None,
+    app_name: str,
+    *,
+    conf: Mapping[str, str] | None = None,
+    options: SparkOptions | None = None,
+    defaults: ConfDefaults = lambda _conf: {"spark.ui.enabled": "false"},
+) -> Iterator[SparkSession]:
+    """A session, which is stopped on exit, whatever happens.
+
+    `master`, `conf`: of the caller, stronger than the user's configuration. `options`: instead of both. `defaults`:
+    weaker than it. Raises SparkNotStarted, JavaNotFound, InputError.
+    """
+    if is_inside_spark_submit():
+        raise SparkNotStarted(
+            "spark-submit has started Spark already: use its session, SparkSession.builder.getOrCreate()"
+        )
+    if SparkContext._active_spark_context is not None:  # PySpark allows one per process, and says so only much later
+        raise SparkNotStarted("this process already has a Spark session; stop it first")
+    options = options or SparkOptions(master, conf or {})
+    chosen = options.known_master()
+    _check_answers(chosen)
+    with contextlib.ExitStack() as undo:
+        directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)))
+        undo.enter_context(_environment(_environment_for(directory, chosen, options.log_level)))
+        undo.enter_context(_own_path())
+        undo.enter_context(_quiet_py4j())
+        log = undo.enter_context(_log(options.log_file))
+        home = Path(os.environ["SPARK_HOME"])
+        gateway = undo.enter_context(driver_jvm(home, options.submit_arguments(), log))
+        try:
+            settings = _settings(gateway, directory, app_name, defaults)
+            with _own_interrupts():
+                context = SparkContext(conf=settings, gateway=gateway)
+            undo.callback(context.stop)  # also when there is no session to stop
+            # a master ends an application whose executors do not start, and may do so before this
+            session = SparkSession(context)
+            undo.callback(session.stop)
+            if options.log_level is not None:
+                context.setLogLevel(options.log_level.upper())  # a log4j2.properties of the user's may show less
+            send_packages(context)
+        except (Py4JError, PySparkException, ConnectionError, ValueError) as fault:
+            if isinstance(fault, InputError):
+                raise
+            raise SparkNotStarted(reason_of(fault)) from fault
+        yield session
+
+
+def _environment_for(directory: Path, master: str, log_level: str | None) -> dict[str, str]:
+    environment = spark_environment(directory, log_level or "WARN")
+    if is_on_loopback(master) and "SPARK_LOCAL_IP" not in os.environ:
+        environment["SPARK_LOCAL_IP"] = LOOPBACK
+    return environment
+
+
+def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaults) -> SparkConf:
+    """What spark-submit has read from everywhere, and where it has found nothing, the defaults."""
+    conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)
+    if conf.get("spark.app.name", _NAME_OF_A_SHELL) == _NAME_OF_A_SHELL:
+        conf.set("spark.app.name", app_name)
+    if python := conf.get("spark.pyspark.python", ""):
+        os.environ["PYSPARK_PYTHON"] = python  # only Spark's own shell does this by itself
+    for key, value in {**defaults(conf), **_defaults(directory, str(conf.get("spark.master")))}.items():
+        conf.setIfMissing(key, value)
+    if conf.get("spark.ui.enabled", "true") == "true" and not _has_free_ui_port(conf):
+        conf.set("spark.ui.port", "0")
+    return conf
+
+
+def _defaults(directory: Path, master: str) -> dict[str, str]:
+    settings = {
+        "spark.task.maxFailures": "1000000",  # executors may die any number of times during a long-running task
+        "spark.executor.maxNumFailures": "1000000",
+        "spark.deploy.maxExecutorRetries": "-1",  # of the master inside of local-cluster; another one has its own
+        "spark.local.dir": str(directory / "local"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+    }
+    if is_on_loopback(master):
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return settings
+
+
+def _has_free_ui_port(conf: SparkConf) -> bool:
+    first = conf.get("spark.ui.port", str(_UI_PORT))
+    if not str(first).isdigit() or first == "0":
+        return True
+    tries = int(str(conf.get("spark.port.maxRetries", str(_RETRIES)))) + 1
+    for port in range(int(str(first)), int(str(first)) + tries):
+        with contextlib.suppress(OSError), socket.create_server((os.environ.get("SPARK_LOCAL_IP", ""), port)):
+            return True
+    return False
+
+
+def _check_answers(master: str) -> None:
+    """A master that nobody listens for is missed at once, and not after the minute for which Spark tries."""
+    problems = []
+    for host, port in standalone_addresses(master):
+        try:
+            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            problems.append(f"{host}:{port} ({error.strerror or error})")
+        else:
+            return
+    if problems:
+        raise SparkNotStarted(f"no Spark master answers at {', '.join(problems)}: is --master {master} right?")
+
+
+@contextlib.contextmanager
+def _log(file: Path | None) -> Iterator[IO[bytes]]:
+    """Where the JVM writes. A temporary file is kept if Spark does not start, since there is more to read in it."""
+    if file is None:
+        handle, name = tempfile.mkstemp(prefix="spark-driver-", suffix=".log")
+        os.close(handle)
+    else:
+        name = str(file)
+    keep = file is not None
+    try:
+        with open(name, "ab") as log:
+            yield log
+    except SparkNotStarted as fault:
+        keep = True
+        raise SparkNotStarted(f"Spark did not start: {fault} (its log: {name})") from fault
+    finally:
+        if not keep:
+            os.unlink(name)
+
+
+@contextlib.contextmanager
+def _quiet_py4j() -> Iterator[None]:
+    """Py4J logs a traceback when its JVM goes away or a call is interrupted; who needed the JVM says so in one line.
+    Part of it goes to its own logger, part to the root.
+    """
+    root, own = logging.getLogger(), logging.getLogger("py4j")
+    before = own.level
+    own.setLevel(logging.CRITICAL + 1)
+    root.addFilter(_is_not_of_py4j)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_of_py4j)
+        own.setLevel(before)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep this program's handler of SIGINT: PySpark's own one cancels every job before it can be drained."""
+    if threading.current_thread() is not threading.main_thread():  # there PySpark sets none either
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _own_path() -> Iterator[None]:
+    """PySpark adds a session's archives to this process's sys.path and leaves them there after deleting them."""
+    before = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        importlib.invalidate_caches()
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key in [key for key in os.environ if key not in before]:
+            if key in values or key.startswith("SPARK_"):  # PySpark adds some of its own
+                del os.environ[key]
+        os.environ.update({key: before[key] for key in values if key in before})
