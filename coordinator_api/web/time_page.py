@@ -19,13 +19,13 @@ from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, computing, named_router
-from coordinator_api.http.page_computations import compare_two, tell_history
+from coordinator_api.http.page_computations import compare_two, history_of_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
 from coordinator_api.views.words import duration, outcome_of, plural
 from coordinator_api.web.event_streams import group_stream, rebalances_digest
 from coordinator_api.web.rendering import page
-from rebalance_analysis.story.triggers import TriggerKind
+from rebalance_analysis.history.triggers import TriggerKind
 
 router = named_router(include_in_schema=False)
 
@@ -129,7 +129,9 @@ async def _told(
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
         before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
         classes = coordinator.allowed_assignors.class_paths
-        return await run_in_worker(request, coordinator, tell_history, group_id, tuple(reversed(kept)), before, classes)
+        return await run_in_worker(
+            request, coordinator, history_of_group, group_id, tuple(reversed(kept)), before, classes
+        )
 
 
 async def _made(computation: Awaitable[Made], what_for: str, not_made: str) -> tuple[Made | None, str | None]:
@@ -211,7 +213,7 @@ class TimeLine(NamedTuple):
 def time_line(
     summaries: Sequence[Mapping[str, Any]], history: Mapping[str, Any] | None, newer_ms: int | None = None
 ) -> TimeLine:
-    """`summaries`: as `GET .../rebalances` lists them. `history`: of `page_computations.tell_history`; None when
+    """`summaries`: as `GET .../rebalances` lists them. `history`: of `page_computations.history_of_group`; None when
     it is not known. `newer_ms`: when the rebalance after these began; None when there is none.
     """
     rounds = {each["generation_id"]: each for each in (history or {"rounds": []})["rounds"]}

@@ -42,7 +42,7 @@ from kafka_groups.leader.source_topics import (
     partitions_after,
     partitions_without_owner,
 )
-from rebalance_analysis.story.past_rebalance import SeenRebalance
+from rebalance_analysis.history.past_rebalance import SeenRebalance
 
 T = TypeVar("T")
 

@@ -8,11 +8,11 @@ from assignor.names import InstanceNames
 from assignor.recording import RecordedRebalance
 from assignor.types import AssignorErrorCode
 from kafka_groups.leader.led_rebalance import LedRebalance
+from rebalance_analysis.history import PastRebalance, TriggerKind
+from rebalance_analysis.history.past_rebalance import SeenRebalance, see
+from rebalance_analysis.history.words import triggers_text
 from rebalance_analysis.measures import measure
 from rebalance_analysis.rerun import RerunRebalance
-from rebalance_analysis.story import PastRebalance, TriggerKind
-from rebalance_analysis.story.past_rebalance import SeenRebalance, see
-from rebalance_analysis.story.words import triggers_text
 
 _TOPICS_SHOWN = 5
 

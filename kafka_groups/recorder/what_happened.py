@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from assignor.errors import AssignorFault
 from assignor.names import InstanceNames
 from assignor.task_assignors.base import TaskAssignor
+from rebalance_analysis.history import PastRebalance, TriggerKind
+from rebalance_analysis.history.past_rebalance import SeenRebalance, see
+from rebalance_analysis.history.words import triggers_text
 from rebalance_analysis.rerun import run
-from rebalance_analysis.story import PastRebalance, TriggerKind
-from rebalance_analysis.story.past_rebalance import SeenRebalance, see
-from rebalance_analysis.story.words import triggers_text
 
 
 class Happened(NamedTuple):

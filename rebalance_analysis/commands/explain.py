@@ -1,4 +1,4 @@
-"""`assignor explain`: what happened in recorded rebalances and why, as the story of each group or of one task.
+"""`assignor explain`: what happened in recorded rebalances and why, as the history of each group or of one task.
 
 As data, without --last, --group and --all, every line of a file is explained by itself: a document for each task.
 """
@@ -19,13 +19,13 @@ from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
 from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
-from rebalance_analysis.commands.group_story_text import group_story_text
+from rebalance_analysis.commands.group_history_text import group_history_text
 from rebalance_analysis.commands.reading_bar import read_with_bar
-from rebalance_analysis.commands.task_story_text import task_story_text
-from rebalance_analysis.reading.group_history import GroupHistory, histories_of, history_from_coordinator, history_of
+from rebalance_analysis.commands.task_history_text import task_history_text
+from rebalance_analysis.history import group_history, group_history_document, task_history, task_history_document
 from rebalance_analysis.reading.own_assignors import load_own_assignor
+from rebalance_analysis.reading.recorded_group import RecordedGroup, histories_of, history_from_coordinator, history_of
 from rebalance_analysis.rerun import Rerun, RerunRebalance, run
-from rebalance_analysis.story import group_story, group_story_document, story, task_story_document
 
 DEFAULT_LAST = 10
 
@@ -49,7 +49,7 @@ class ExplainOptions:
     ] = None
     id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Only the rebalance with this id.")] = None
     task: Annotated[
-        str | None, typer.Option("--task", metavar="TASK", help="The story of this task alone, for example 0_3.")
+        str | None, typer.Option("--task", metavar="TASK", help="The history of this task alone, for example 0_3.")
     ] = None
     group: Annotated[
         str | None,
@@ -83,12 +83,12 @@ class ExplainOptions:
             raise InputError("asks a running coordinator: leave the files out", "--coordinator, --token-file")
         if self.id is not None and not self.files:
             raise InputError("chooses a line of a file; a coordinator is asked by --group and --last", "--id")
-        if self.id is not None and (self.last is not None or (self.format.is_data and self.tells_story)):
-            raise InputError("chooses one line; a story has several: leave --id or --last and --group out", "--id")
+        if self.id is not None and (self.last is not None or (self.format.is_data and self.tells_history)):
+            raise InputError("chooses one line; a history has several: leave --id or --last and --group out", "--id")
 
     @property
-    def tells_story(self) -> bool:
-        """A story over several rebalances, not each line by itself."""
+    def tells_history(self) -> bool:
+        """A history over several rebalances, not each line by itself."""
         by_itself = self.files and self.group is None and self.last is None and not self.every
         return not (by_itself and self.format.is_data)
 
@@ -115,15 +115,15 @@ def explain_files(options: ExplainOptions) -> None:
     """
     task = options.only_task
     set_aside = LinesSetAside()
-    nothing = _tell_stories(options, task, set_aside) if options.tells_story else _explain(options, task, set_aside)
+    nothing = _tell_histories(options, task, set_aside) if options.tells_history else _explain(options, task, set_aside)
     set_aside.leave_if_any()
     if nothing is not None:
         say(f"error: nothing to explain: {nothing}")
         leave(EXIT_NO)
 
 
-def _tell_stories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Why there is no story, None when one was told."""
+def _tell_histories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
+    """Why there is no history, None when one was told."""
     last = DEFAULT_LAST if options.last is None else options.last
     if not options.files:
         url = DEFAULT_URL if options.coordinator is None else options.coordinator
@@ -147,7 +147,7 @@ def _tell_stories(options: ExplainOptions, task: TaskId | None, set_aside: Lines
 
 
 def _tell(
-    history: GroupHistory,
+    history: RecordedGroup,
     last: int,
     recorded: int | None,
     task: TaskId | None,
@@ -156,28 +156,28 @@ def _tell(
     *,
     first: bool,
 ) -> str | None:
-    """The story of one group, or of a task of it. Why there is none, None when it was told. `first`: on the page."""
+    """The history of one group, or of a task of it. Why there is none, None when it was told. `first`: on the page."""
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > last else None
     group_id, format = history.group_id, options.format
     if task is not None:
-        of_task = story(past, task, before)
+        of_task = task_history(past, task, before)
         if not of_task.found:
             return f"no task {task} in these rebalances of group {group_id}"
         show(
-            task_story_document(group_id, of_task),
-            lambda view: task_story_text(group_id, of_task, recorded, view, every=options.every),
+            task_history_document(group_id, of_task),
+            lambda view: task_history_text(group_id, of_task, recorded, view, every=options.every),
             format,
         )
         return None
-    told = group_story(past, before, every_task=not format.is_data)
+    told = group_history(past, before, every_task=not format.is_data)
     if not told.rebalances:
         return "there are no rebalances"
     if not first and not format.is_data:
         print()
     show(
-        group_story_document(group_id, told),
-        lambda view: group_story_text(group_id, told, recorded, view, every=options.every),
+        group_history_document(group_id, told),
+        lambda view: group_history_text(group_id, told, recorded, view, every=options.every),
         format,
     )
     return None

@@ -1,4 +1,4 @@
-"""What a change of a task is called in the story of a group, and which processes it concerns."""
+"""What a change of a task is called in the history of a group, and which processes it concerns."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from assignor.decisions import DecisionKind
 from assignor.names import ShortNames
 from assignor.types import ProcessId, Role
+from rebalance_analysis.history import PlacedCopy, TaskChange, TaskRebalance
 from rebalance_analysis.short_reasons import ShortReason, short_reason, standby_reason
-from rebalance_analysis.story import PlacedCopy, TaskChange, TaskRebalance
 
 
 class Title(NamedTuple):

@@ -146,12 +146,12 @@ def forecast(
     """
     check_model(model, max_rounds)
     leader = _leader(recorded, model, load_own, as_recorded)
-    story = ForecastHistory(measure_end=measure_end)
+    history = ForecastHistory(measure_end=measure_end)
     try:
         decided, members = leader.recorded_rebalance()
     except RebalanceNotPlaced as failure:
-        return story.ended(End.ERROR, None, 0, error=str(failure))
-    return _run_on(leader, decided, members, story, model, max_rounds)
+        return history.ended(End.ERROR, None, 0, error=str(failure))
+    return _run_on(leader, decided, members, history, model, max_rounds)
 
 
 def _leader(
@@ -173,7 +173,7 @@ def _run_on(
     leader: ForecastLeader,
     decided: Decided,
     members: Members,
-    story: ForecastHistory,
+    history: ForecastHistory,
     model: ForecastModel,
     max_rounds: int,
 ) -> Forecast:
@@ -182,16 +182,16 @@ def _run_on(
     while True:
         repeated = loops.find(number, trigger, decided, members, now_ms)
         if repeated is not None:
-            return story.ended(End.LOOP, members, now_ms, loop_from=repeated)
+            return history.ended(End.LOOP, members, now_ms, loop_from=repeated)
         running = sum(1 for at_ms in members.runs.runs_from.values() if at_ms <= now_ms)
         measures = measure(decided.problem, decided.placement)
-        story.add(now_ms, trigger, decided, measures, unowned=measures.tasks - running)
+        history.add(now_ms, trigger, decided, measures, unowned=measures.tasks - running)
         arrives_ms = now_ms + model.rebalance_ms
         members.hand_out(decided.handed_out, arrives_ms)
         if not decided.rejoin and decided.probing_at_ms is None:
-            return story.ended(End.STABLE, members, arrives_ms)
+            return history.ended(End.STABLE, members, arrives_ms)
         if number >= max_rounds:
-            return story.ended(End.OUT_OF_ROUNDS, members, arrives_ms)
+            return history.ended(End.OUT_OF_ROUNDS, members, arrives_ms)
         if decided.rejoin or decided.probing_at_ms is None:
             now_ms, trigger = arrives_ms, ForecastTrigger.FOLLOW_UP
         else:
@@ -200,4 +200,4 @@ def _run_on(
         try:
             decided = leader.next_rebalance(members, now_ms)
         except RebalanceNotPlaced as failure:
-            return story.ended(End.ERROR, members, now_ms, error=str(failure))
+            return history.ended(End.ERROR, members, now_ms, error=str(failure))

@@ -1,6 +1,6 @@
 """What a stranger does in the first hour, from the built wheel in an empty directory: nothing comes from the checkout.
 
-The story is told in fixtures that follow each other, and so are the errors of an application that runs; each test looks
+Its steps are fixtures that follow each other, and so are the errors of an application that runs; each test looks
 at one thing that was said. So the tests may run in any order, and each alone.
 """
 
@@ -77,7 +77,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stranger]:
         yield someone
 
 
-# The story
+# The history
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def every_count() -> dict[str, list[int]]:
     return {word: list(range(1, count + 1)) for word, count in Counter(WORDS).items()}
 
 
-class TestStory:
+class TestHistory:
     def test_should_be_installed_without_the_checkout(self, stranger: Stranger) -> None:
         where = stranger.runs("python", "-c", "import assignor, coordinator_api; print(assignor.__file__)")
 

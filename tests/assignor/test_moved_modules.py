@@ -18,7 +18,7 @@ MOVED = {
     "assignor.reading.lines": "rebalance_analysis.reading",
     "assignor.rerun": "rebalance_analysis.rerun",
     "assignor.simulate.forecasting": "rebalance_analysis.simulate",
-    "assignor.story": "rebalance_analysis.story",
+    "assignor.story": "rebalance_analysis.history",
     "assignor.what_if.changes": "rebalance_analysis.what_if",
     "assignor.whole_files": "operating_system.whole_files",
     "spark_jobs.batch.running": "spark_engine.batch",

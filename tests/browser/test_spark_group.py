@@ -117,22 +117,22 @@ def test_should_tell_of_a_killed_executor_within_a_second(
 def kill_and_follow(
     group: GroupUnderTest, view: GroupView, context: BrowserContext, tell: Tell
 ) -> tuple[float, float, float]:
-    """Milliseconds from the commit to the grid, the line of time and the story."""
+    """Milliseconds from the commit to the grid, the line of time and the history."""
     killed = next(member for member in view.members if member.active)
     gone = {member.member_id for member in view.members if member.process_id == killed.process_id}
     stays = next(member.process_id for member in view.members if member.process_id != killed.process_id)
     task, generation = killed.active[0], view.generation_id
     pages = [context.new_page() for _ in range(3)]
-    grid, line, story = pages
-    for page, path in ((grid, ""), (line, "/time"), (story, f"/tasks/{task}")):
+    grid, line, history = pages
+    for page, path in ((grid, ""), (line, "/time"), (history, f"/tasks/{task}")):
         page.goto(f"{group.coordinator.url}/ui/groups/{GROUP_ID}{path}")
         mark(page)
     expect(grid.locator(f"#instance-{killed.process_id}")).to_be_visible()
     expect(line.locator(f"#generation-{generation}")).to_be_visible()
-    expect(story.locator("#now")).to_have_text(f"Where it is, by generation {generation}")
+    expect(history.locator("#now")).to_have_text(f"Where it is, by generation {generation}")
     grid.evaluate(NOTE_WHEN % INSTANCE_IS_GONE, killed.process_id)
     line.evaluate(NOTE_WHEN % REBALANCE_IS_LISTED, generation + 1)
-    story.evaluate(NOTE_WHEN % STORY_IS_OF, generation + 1)
+    history.evaluate(NOTE_WHEN % STORY_IS_OF, generation + 1)
 
     (jvm_pid,) = {each.jvm_pid for each in group.lines() if each.member_id == killed.member_id}
     assert jvm_pid is not None
@@ -140,7 +140,7 @@ def kill_and_follow(
     os.kill(jvm_pid, signal.SIGKILL)
 
     gone_ms, listed_ms, told_ms = [shown_ms(page) for page in pages]
-    assert_tells_where_it_was(line, story, f"{killed.process_id[:8]} is gone", generation + 1, stays[:8])
+    assert_tells_where_it_was(line, history, f"{killed.process_id[:8]} is gone", generation + 1, stays[:8])
     assert all(is_same_page(page) for page in pages)
     removed_ms = max(logged_ms(group, event="member_removed", member=member_id) for member_id in gone)
     placed_ms = logged_ms(group, event="rebalance_completed", generation=generation + 1)
@@ -148,19 +148,19 @@ def kill_and_follow(
     tell(
         f"after SIGKILL of an executor its members were removed within {removed_ms - killed_ms:.0f} ms, which the grid "
         f"showed {took_ms[0]:.0f} ms later; its tasks were placed within {placed_ms - killed_ms:.0f} ms, "
-        f"which the line of time showed {took_ms[1]:.0f} ms later and the story of a task {took_ms[2]:.0f} ms later"
+        f"which the line of time showed {took_ms[1]:.0f} ms later and the history of a task {took_ms[2]:.0f} ms later"
     )
     for page in pages:
         page.close()
     return took_ms
 
 
-def assert_tells_where_it_was(line: Page, story: Page, why: str, generation: int, stays: str) -> None:
+def assert_tells_where_it_was(line: Page, history: Page, why: str, generation: int, stays: str) -> None:
     """Spark may have started another executor meanwhile, so only what does not change any more is looked at."""
     row = line.locator(f"#generation-{generation}")
     expect(row).to_contain_text("a member left")
     expect(row).to_contain_text(why)
-    told = story.locator(".rounds > li").filter(has_text=f"Generation {generation}: moved")
+    told = history.locator(".rounds > li").filter(has_text=f"Generation {generation}: moved")
     expect(told).to_contain_text(f"Because {why}")
     expect(told.locator(".copies li").filter(has_text=", active")).to_contain_text(f"on {stays}")
 

@@ -76,7 +76,7 @@ def owners(group: SimulatedClients) -> dict[TaskId, ProcessId]:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class History:
     """`restored`: copies that began to be restored; `needed`: those of them that are there in the end. `moves`: how
     often each task went from one running client to another.
     """
@@ -88,7 +88,7 @@ class Story:
     end: Placement
 
 
-def story_of(group: SimulatedClients, records: int = END, limit: int = 1_000) -> Story:
+def history_of(group: SimulatedClients, records: int = END, limit: int = 1_000) -> History:
     """Rounds until stable; `records`: how many a standby reads between two rounds."""
     begin, restored, moves = copies_of(group), 0, Counter[TaskId]()
     for rounds in range(1, limit + 1):
@@ -97,7 +97,7 @@ def story_of(group: SimulatedClients, records: int = END, limit: int = 1_000) ->
         restored += len(copies_of(group) - before)
         moves.update(task for task, process in owners(group).items() if ran_on.get(task, process) != process)
         if not placement.probing_rebalance_needed:
-            return Story(rounds, restored, len(copies_of(group) - begin), moves, placement)
+            return History(rounds, restored, len(copies_of(group) - begin), moves, placement)
     raise AssertionError(f"not stable after {limit} rounds")
 
 
@@ -158,7 +158,7 @@ def test_should_reach_the_exact_shares_at_once_when_all_are_caught_up(group: Sim
 
 @given(any_group_with_state)
 def test_should_move_nothing_once_it_is_stable(group: SimulatedClients) -> None:
-    settled = story_of(group).end
+    settled = history_of(group).end
     assert_within_shares(group, settled)
     assert group.rebalance() == settled
 
@@ -172,11 +172,11 @@ def test_should_restore_nothing_in_vain_without_standbys_and_move_no_task_twice(
         acceptable_recovery_lag=100, max_warmup_replicas=group.configs.max_warmup_replicas
     )
     group.rebalance()
-    story = story_of(group, records)
-    assert story.restored == story.needed
-    assert set(story.moves.values()) <= {1}
+    history = history_of(group, records)
+    assert history.restored == history.needed
+    assert set(history.moves.values()) <= {1}
     rounds_for_one = math.ceil((END - 100) / records)
-    assert story.rounds <= math.ceil(story.needed / group.configs.max_warmup_replicas) * rounds_for_one + 2
+    assert history.rounds <= math.ceil(history.needed / group.configs.max_warmup_replicas) * rounds_for_one + 2
 
 
 @given(
@@ -189,11 +189,11 @@ def test_should_restore_only_what_newcomers_are_to_have(group: SimulatedClients,
     for newcomer in newcomers:
         if newcomer not in group.capacity:
             group.join(newcomer)
-    story = story_of(group)
-    assert set(story.moves.values()) <= {1}
-    assert story.rounds <= math.ceil(story.restored / group.configs.max_warmup_replicas) + 2
-    assert_balanced(group, story.end)
-    assert_subtopologies_are_spread(group, story.end)
+    history = history_of(group)
+    assert set(history.moves.values()) <= {1}
+    assert history.rounds <= math.ceil(history.restored / group.configs.max_warmup_replicas) + 2
+    assert_balanced(group, history.end)
+    assert_subtopologies_are_spread(group, history.end)
 
 
 @given(group=groups(convergence_configs(standbys=True), single_threads=True).map(minimal), data=st.data())
@@ -206,10 +206,10 @@ def test_should_settle_after_any_clients_come_and_go(group: SimulatedClients, da
                 group.leave(process)
             elif process in here and process not in group.capacity:
                 group.join(process, tags=group.tags[process])
-        story = story_of(group)
-        assert story.rounds <= math.ceil(story.restored / group.configs.max_warmup_replicas) + 2
-        assert_balanced(group, story.end)
-        assert_subtopologies_are_spread(group, story.end)
+        history = history_of(group)
+        assert history.rounds <= math.ceil(history.restored / group.configs.max_warmup_replicas) + 2
+        assert_balanced(group, history.end)
+        assert_subtopologies_are_spread(group, history.end)
 
 
 @given(group=any_group, data=st.data())
@@ -277,10 +277,10 @@ def groups_with_pins(draw: st.DrawFn) -> SimulatedClients:
 def test_should_place_every_task_and_settle_whatever_the_pins_ask_for(group: SimulatedClients) -> None:
     first = group.problem()
     validate_placement(first, MinimalMovementTaskAssignor().assign(first, DecisionLog()))
-    story = story_of(group)
-    validate_placement(group.problem(), story.end)
+    history = history_of(group)
+    validate_placement(group.problem(), history.end)
     for task in group.stateful + group.stateless:
-        assert_pins_by_tags_are_kept(group, story.end, task)
+        assert_pins_by_tags_are_kept(group, history.end, task)
 
 
 def assert_pins_by_tags_are_kept(group: SimulatedClients, placement: Placement, task: TaskId) -> None:
@@ -308,7 +308,7 @@ def test_should_keep_tasks_apart_whenever_there_are_as_many_places(
     running_on = data.draw(st.lists(st.sampled_from(sorted(group.capacity)), min_size=together, max_size=together))
     for task, process in zip(group.stateful, running_on, strict=False):
         group.lags[process][task] = LATEST_OFFSET
-    placement = story_of(group).end
+    placement = history_of(group).end
     places = [
         process if apart == "process" else group.tags[process]["host"]
         for process, client in placement.clients.items()

@@ -24,7 +24,7 @@ from assignor.types import ProcessId, TaskId, TopicPartition
 from rebalance_analysis.measures import cross_rack_reads
 from tests.properties.simulated_clients import SimulatedClients
 from tests.properties.test_high_availability_properties import groups_with_state
-from tests.properties.test_minimal_movement_properties import minimal, story_of
+from tests.properties.test_minimal_movement_properties import history_of, minimal
 
 MIN_TRAFFIC = "min_traffic"
 racks_of_a_partition = st.sets(st.sampled_from("abc"), min_size=1, max_size=2).map(frozenset)
@@ -127,11 +127,11 @@ def test_should_move_as_few_tasks_over_all_rebalances_as_without_racks(
     with_racks.configs = replace(group.configs, rack_aware_assignment_strategy=MIN_TRAFFIC)
     with_racks.racks = {process: data.draw(st.sampled_from("abc")) for process in group.lags}
     with_racks.read = data.draw(read_by(group.stateful + group.stateless, group.stateful))
-    without, story = story_of(group), story_of(with_racks)
-    assert story.restored == story.needed
-    assert set(story.moves.values()) <= {1}
-    assert sum(story.moves.values()) == sum(without.moves.values())
-    assert with_racks.rebalance() == story.end
+    without, history = history_of(group), history_of(with_racks)
+    assert history.restored == history.needed
+    assert set(history.moves.values()) <= {1}
+    assert sum(history.moves.values()) == sum(without.moves.values())
+    assert with_racks.rebalance() == history.end
 
 
 @given(caught_up_groups())

@@ -1,8 +1,8 @@
 """`make simulate SEEDS=2000`: many histories, what they met, and the shortest history of each rule that was broken.
 
     python -m tests.simulation --seeds 2000       seeds 0 to 1999, on all cores
-    python -m tests.simulation --seed 17          one seed, with its story
-    python -m tests.simulation --found FILE       a scenario file, with its story
+    python -m tests.simulation --seed 17          one seed, with its history
+    python -m tests.simulation --found FILE       a scenario file, with its history
     python -m tests.simulation bugs               seeds until each bug that can be switched on is found (`finding`)
 
 It fails when a rule was broken, or when a kind of fault was never met. Progress goes to stderr.
@@ -34,8 +34,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__.split("\n")[0])
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--seeds", type=int, default=2_000, help="how many histories are drawn (default: 2000)")
-    chosen.add_argument("--seed", type=int, help="run one seed, and tell its story")
-    chosen.add_argument("--found", type=Path, metavar="FILE", help="run a scenario file, and tell its story")
+    chosen.add_argument("--seed", type=int, help="run one seed, and tell its history")
+    chosen.add_argument("--found", type=Path, metavar="FILE", help="run a scenario file, and tell its history")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of the seeds (default: 0)")
     parser.add_argument("--processes", type=int, help="on how many cores (default: all)")
     arguments = parser.parse_args()
@@ -48,7 +48,7 @@ def main() -> int:
 
 def _tell(one: Run) -> int:
     print(one.schedule.text())
-    print("\n".join(one.story))
+    print("\n".join(one.history))
     print(f"{one.events} events: {one.what if one.rule else 'all rules hold'}")
     return 1 if one.rule else 0
 

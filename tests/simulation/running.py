@@ -26,7 +26,7 @@ SEEDS_AT_A_TIME = 10
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`rule`: that was broken, None when all is well. `what`: broke it. `story`: the last that happened."""
+    """`rule`: that was broken, None when all is well. `what`: broke it. `history`: the last that happened."""
 
     schedule: Schedule
     coverage: Coverage
@@ -34,7 +34,7 @@ class Run:
     digest: int
     rule: str | None = None
     what: str = ""
-    story: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
 
 
 def run(schedule: Schedule) -> Run:

@@ -361,7 +361,7 @@ class GroupSimulation(RuleBasedStateMachine):
             if known is None or not image.takes_part(known):
                 continue
             for task in member.running:
-                assert task not in owners, f"{task} is owned by {owners[task]} and {member.name}\n{self._story()}"
+                assert task not in owners, f"{task} is owned by {owners[task]} and {member.name}\n{self._history()}"
                 owners[task] = member.name
 
     @invariant()
@@ -370,7 +370,7 @@ class GroupSimulation(RuleBasedStateMachine):
         names = [member.last_join.client_id for member in self.recorded.group.image.members.values()]
         for member in self.members:
             if not member.dead:
-                assert names.count(member.name) <= 1, f"{member.name} is there twice\n{self._story()}"
+                assert names.count(member.name) <= 1, f"{member.name} is there twice\n{self._history()}"
 
     @invariant()
     def generation_never_goes_back(self) -> None:
@@ -383,7 +383,7 @@ class GroupSimulation(RuleBasedStateMachine):
         image = self.recorded.group.image
         if image.held is not None:
             owned = {task for member in image.members.values() for task in _tasks_owned_by(member)}
-            assert owned == set(TASKS), self._story()
+            assert owned == set(TASKS), self._history()
 
     @invariant()
     def state_is_valid(self) -> None:
@@ -400,7 +400,7 @@ class GroupSimulation(RuleBasedStateMachine):
             self._go_on(HEAL_STEP_MS, Fault.NONE, 0)
             if self._is_whole():
                 return
-        raise AssertionError(f"still not stable: {self.recorded.group.describe()}\n{self.members}\n{self._story()}")
+        raise AssertionError(f"still not stable: {self.recorded.group.describe()}\n{self.members}\n{self._history()}")
 
     def _is_whole(self) -> bool:
         image = self.recorded.group.image
@@ -418,7 +418,9 @@ class GroupSimulation(RuleBasedStateMachine):
         drained = [member for member in alive if self._is_drained(member)]
         settled = fetched and image.last_rebalance.end.outcome is RebalanceOutcome.STABLE
         if settled and len(drained) < len(alive) and not self.may_be_kept:
-            assert not any(member.running for member in drained), f"a drained member still runs tasks\n{self._story()}"
+            assert not any(member.running for member in drained), (
+                f"a drained member still runs tasks\n{self._history()}"
+            )
         return fetched and image.last_rebalance.end.outcome in _CALM and running == list(TASKS)
 
     def _is_drained(self, member: SimulatedMember) -> bool:
@@ -521,8 +523,8 @@ class GroupSimulation(RuleBasedStateMachine):
 
     def _check_removal(self, member_id: str) -> None:
         lost_ms = self.lost_ms.get(member_id)
-        assert lost_ms is not None, f"{member_id} was heard after its connection broke\n{self._story()}"
-        assert self.recorded.now_ms >= lost_ms + GRACE_MS, f"{member_id} had no time to come back\n{self._story()}"
+        assert lost_ms is not None, f"{member_id} was heard after its connection broke\n{self._history()}"
+        assert self.recorded.now_ms >= lost_ms + GRACE_MS, f"{member_id} had no time to come back\n{self._history()}"
 
     def _tick(self, fault: Fault) -> None:
         due_ms = self.recorded.group.next_timer_ms
@@ -542,7 +544,7 @@ class GroupSimulation(RuleBasedStateMachine):
         for member_id, member in effect.members.items():
             if process_of(member.subscription) in effect.steering.away_processes:
                 given = set(assigned_tasks(result.assignments[member_id]).active)
-                assert given <= set(running_tasks(member.subscription)), f"{member_id} is away\n{self._story()}"
+                assert given <= set(running_tasks(member.subscription)), f"{member_id} is away\n{self._history()}"
 
     def _finish(self, effect: RunRebalance, event: AssignmentComputed, fault: Fault) -> None:
         self.late.append(effect)
@@ -580,7 +582,7 @@ class GroupSimulation(RuleBasedStateMachine):
             if isinstance(record, RebalanceCompleted):
                 self.handed_out |= {(record.generation_id, key): data for key, data in record.assignments.items()}
             elif isinstance(record, MemberRemoved) and held:
-                assert record.reason not in _LATE, f"{record.member_id} was removed while all wait\n{self._story()}"
+                assert record.reason not in _LATE, f"{record.member_id} was removed while all wait\n{self._history()}"
             if isinstance(record, MemberRemoved) and record.reason is RemovalReason.DISCONNECTED:
                 self._check_removal(record.member_id)
             if isinstance(record, MemberReplaced):
@@ -600,7 +602,7 @@ class GroupSimulation(RuleBasedStateMachine):
         self.due = None
         self._start(self.recorded.restart())
 
-    def _story(self) -> str:
+    def _history(self) -> str:
         return "\n".join(self.recorded.group.history())
 
 

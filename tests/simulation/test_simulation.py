@@ -46,7 +46,7 @@ def test_should_find_a_bug_and_its_shortest_history() -> None:
         shortest = shrunk(failed)
         assert run(parse(shortest.schedule.text())).rule == FITS_TOGETHER
     assert len(shortest.schedule.faults) <= MOST_FAULTS
-    assert shortest.story
+    assert shortest.history
     assert run(shortest.schedule).rule is None, "production code keeps the rule"
 
 

@@ -63,7 +63,7 @@ class Timeline:
         return due
 
     def say(self, what: str, *about: object) -> None:
-        """For the story; it is put into words when somebody reads it. `what`: with a `{}` for each of `about`."""
+        """For the history; it is put into words when somebody reads it. `what`: with a `{}` for each of `about`."""
         self._said.append((self.now_ms, what, about))
 
     def lines(self) -> list[str]:

@@ -263,7 +263,7 @@ def test_should_place_more_tasks_apart_than_there_are_places_all_the_same() -> N
     assert DecisionKind.PIN_SET_ASIDE in {step.kind for step in decisions(case, "0_2")}
 
 
-def test_should_tell_the_whole_story_in_words() -> None:
+def test_should_tell_the_whole_history_in_words() -> None:
     case = problem(NO_STANDBYS, [client(1, running("0_0 0_1")), client(2)], "0_0 0_1", stateless="1_0")
     log = DecisionLog()
     placement = MinimalMovementTaskAssignor().assign(case, log)

@@ -209,7 +209,7 @@ def test_should_follow_a_redirect_with_query_and_token(tmp_path: Path) -> None:
         where = ("--coordinator", other.url, "--token-file", str(tmp_path / "token"))
         _, _, said = assignor("explain", "--group", "a/b", "--last", "3", *where)
 
-    assert said == "error: there are no recorded rebalances to tell the story of\n"
+    assert said == "error: there are no recorded rebalances to tell the history of\n"
     assert owner.asked == other.asked
     assert owner.asked[0].path == "/v1/groups/a%2Fb/rebalances?limit=4"
     assert owner.asked[0].authorization == "Bearer t0ken"

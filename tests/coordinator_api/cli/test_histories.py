@@ -1,4 +1,4 @@
-"""The story of a task and of a group, asked of a running coordinator and read from its database."""
+"""The history of a task and of a group, asked of a running coordinator and read from its database."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_should_page_through_a_long_history(lived: Lived, monkeypatch: pytest.Mo
     assert generations == list(range(1, lived.last + 1))
 
 
-def test_should_tell_the_story_of_a_task(lived: Lived) -> None:
+def test_should_tell_the_history_of_a_task(lived: Lived) -> None:
     moved = next(f"0_{partition}" for partition in range(PARTITIONS) if "held back" in changes(lived, f"0_{partition}"))
     told = lived.explain("--task", moved)
 
@@ -106,7 +106,7 @@ def test_should_tell_the_story_of_a_task(lived: Lived) -> None:
     assert summary[5] == "  waits for  nothing"
 
 
-def test_should_tell_the_story_of_the_only_group_without_its_name(lived: Lived) -> None:
+def test_should_tell_the_history_of_the_only_group_without_its_name(lived: Lived) -> None:
     told = lived.explain()
 
     assert told == lived.explain("--group", lived.group_id)
@@ -117,7 +117,7 @@ def test_should_tell_the_story_of_the_only_group_without_its_name(lived: Lived) 
     assert "is gone with one" in rebalances[-1] or "is gone with one" in rebalances[-2]
 
 
-def test_should_read_the_same_story_from_the_database_while_the_service_runs(lived: Lived) -> None:
+def test_should_read_the_same_history_from_the_database_while_the_service_runs(lived: Lived) -> None:
     database = str(Path(lived.service.directory) / "assignor.sqlite3")
     asked = json.loads(lived.explain("--task", "0_1", "--last", "3", "--format", "json"))
 
@@ -142,7 +142,7 @@ def test_should_list_the_groups_when_there_are_several(lived: Lived) -> None:
             "explain", "--coordinator", lived.service.url, "--token-file", lived.token_file, "--group", other
         )
         assert (ran.returncode, ran.stdout) == (2, "")
-        assert ran.stderr == "error: there are no recorded rebalances to tell the story of\n"
+        assert ran.stderr == "error: there are no recorded rebalances to tell the history of\n"
     finally:
         lived.first.client.delete(f"/v1/groups/{other}").raise_for_status()
 

@@ -178,7 +178,7 @@ def test_should_tell_what_set_off_the_rebalances_of_a_group(on_pages: Pages) -> 
 
 @pytest.mark.usefixtures("recorded")
 @pytest.mark.parametrize("page", ["how-to/find-out-why-a-task-moved.md", "batch/history.md"])
-def test_should_tell_the_story_of_a_task(page: str, on_pages: Pages) -> None:
+def test_should_tell_the_history_of_a_task(page: str, on_pages: Pages) -> None:
     (on_pages.directory / "F").write_text("token\n", encoding="utf-8")
     calls = list(on_pages.calls(f"docs/{page}"))
 

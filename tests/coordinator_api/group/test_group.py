@@ -1,4 +1,4 @@
-"""What scenarios cannot show: whole values, failed commits, warm-ups, errors with their story."""
+"""What scenarios cannot show: whole values, failed commits, warm-ups, errors with their history."""
 
 from __future__ import annotations
 

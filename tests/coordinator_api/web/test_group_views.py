@@ -1,4 +1,4 @@
-"""A group's grid, a task's story and the topology, as they are served."""
+"""A group's grid, a task's history and the topology, as they are served."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def running(service: Tenants, group: str, client_id: str = "node-1-StreamT
     return member
 
 
-async def test_should_show_each_instance_with_links_to_the_stories_of_its_tasks(service: Tenants) -> None:
+async def test_should_show_each_instance_with_links_to_the_histories_of_its_tasks(service: Tenants) -> None:
     await running(service, "b-1")
 
     page = soup(await (await browser_of(service, "rita")).get("/ui/groups/b-1"))
@@ -98,8 +98,8 @@ async def test_should_lead_from_each_view_of_a_group_to_all_others(service: Tena
             key: f"/ui/groups/b-1{at}" for key, at in views.items()
         }
         assert [each.text for each in links if each.get("aria-current") == "page"] == [name]
-    story = soup(await rita.get("/ui/groups/b-1/tasks/0_0"))
-    assert [each.text for each in story.select('nav[aria-label="Views of the group"] a')] == list(views)
+    history = soup(await rita.get("/ui/groups/b-1/tasks/0_0"))
+    assert [each.text for each in history.select('nav[aria-label="Views of the group"] a')] == list(views)
 
 
 async def test_should_escape_whatever_a_member_calls_itself(service: Tenants) -> None:
@@ -199,18 +199,18 @@ async def test_should_tell_where_a_task_is_and_because_of_what(service: Tenants)
     assert page.select(".rounds h3")[0].text.startswith("Generation 1: placed")
 
 
-async def test_should_tell_the_story_of_a_group_that_is_led_elsewhere(service: Tenants) -> None:
+async def test_should_tell_the_history_of_a_group_that_is_led_elsewhere(service: Tenants) -> None:
     olga = await service.client("olga")
     for generation in (3, 4):
         assert (await olga.post("/v1/groups/b-jvm/rebalances", json=reported("b-jvm", generation))).is_success
     rita = await browser_of(service, "rita")
 
     page = soup(await rita.get("/ui/groups/b-jvm"))
-    story = soup(await rita.get("/ui/groups/b-jvm/tasks/0_0"))
+    history = soup(await rita.get("/ui/groups/b-jvm/tasks/0_0"))
 
     assert "What is not known here" in page.get_text()
-    assert story.select(".rounds h3")[0].text.startswith("Generation 4: stays")
-    assert story.select(".rounds h3")[-1].text.startswith("Generation 3: placed")
+    assert history.select(".rounds h3")[0].text.startswith("Generation 4: stays")
+    assert history.select(".rounds h3")[-1].text.startswith("Generation 3: placed")
 
 
 @pytest.mark.parametrize(

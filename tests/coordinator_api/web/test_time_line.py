@@ -53,7 +53,7 @@ def test_should_draw_the_time_in_which_tasks_of_a_dead_instance_had_no_owner(
     took_ms: int | None, gaps: list[str]
 ) -> None:
     summary = {"reason": "member-removed", "outcome": "stable", "members": 1, "error": None, "took_ms": took_ms}
-    story = {
+    history = {
         "rounds": [
             {
                 "generation_id": 7,
@@ -72,7 +72,7 @@ def test_should_draw_the_time_in_which_tasks_of_a_dead_instance_had_no_owner(
 
     line = time_line(
         [{**summary, "generation_id": 7, "now_ms": 60_000}, {**summary, "generation_id": 6, "now_ms": 0}],
-        story,
+        history,
     )
 
     assert [gap.text for gap in line.gaps] == gaps

@@ -1,4 +1,4 @@
-"""`assignor explain` over a history: the story of a task or a group, out of files."""
+"""`assignor explain` over a history: the history of a task or a group, out of files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from rebalance_analysis.history.words import duration, time_text
 from rebalance_analysis.reading import group_history
-from rebalance_analysis.story.words import duration, time_text
 from tests.checkout import ROOT, VECTORS
 from tests.program import SMOKE, assignor, write_lines
 from tests.recorded import RECORDINGS, documents
@@ -26,7 +26,7 @@ def lines_of(name: str) -> list[dict[str, Any]]:
     return documents(f"recordings/{name}.jsonl.gz")
 
 
-class TestTaskStory:
+class TestTaskHistory:
     def test_should_tell_the_last_rounds_of_a_task(self) -> None:
         ran = assignor("explain", WCFLOW, "--task", "1_2", "--last", "8")
         assert (ran.returncode, ran.stderr) == (0, "")
@@ -117,7 +117,7 @@ class TestTaskStory:
         checked = assignor("assign", "--check", file)
         assert (checked.returncode, "not compared          1" in checked.stdout) == (0, True)
 
-    def test_should_give_the_story_as_json(self) -> None:
+    def test_should_give_the_history_as_json(self) -> None:
         ran = assignor("explain", WCFLOW, "--task", "1_2", "--last", "2", "--format", "json")
         (line,) = ran.stdout.splitlines()
         told = json.loads(line)
@@ -143,7 +143,7 @@ class TestTaskStory:
         }
 
 
-class TestGroupStory:
+class TestGroupHistory:
     def test_should_tell_what_set_a_round_off_and_what_moved_where_and_why(self) -> None:
         ran = assignor("explain", SMOKE)
         told = ran.stdout.split("\n\n")
@@ -255,9 +255,9 @@ class TestGroupStory:
         for told in map(json.loads, lines):
             active = next((copy["process"] for copy in told["copies"] if copy["role"] == "active"), None)
             assert ("active stays with" in told["text"]) <= (active in told["previous"]), told["text"]
-        story = json.loads(assignor("explain", str(VECTORS / name), "--last", "99", "-o", "json").stdout)
+        history = json.loads(assignor("explain", str(VECTORS / name), "--last", "99", "-o", "json").stdout)
         text = assignor("explain", str(VECTORS / name), "--last", "99", "--all").stdout.split("\n\n")
-        for told, shown in zip(story["rounds"], text[1:], strict=False):
+        for told, shown in zip(history["rounds"], text[1:], strict=False):
             stays = {line.split()[0] for line in shown.splitlines() if line.endswith(" stays where it is")}
             assert not stays & {move["task"] for move in told["moves"] if move["from"] is not None}
 
@@ -344,7 +344,7 @@ class TestChoosing:
                 1,
                 "error: nothing to explain: no task 9_9 in these rebalances of group smoke",
             ),
-            (("--last", "2", "--id", "smoke.1"), 2, "error: --id: chooses one line; a story has several"),
+            (("--last", "2", "--id", "smoke.1"), 2, "error: --id: chooses one line; a history has several"),
             (("--last", "2", "--coordinator", "http://127.0.0.1:1"), 2, "error: --coordinator, --token-file: asks"),
         ],
     )
@@ -357,7 +357,10 @@ class TestChoosing:
         ran = assignor("explain", SMOKE, "--last", "0")
         assert (ran.returncode, ran.stdout) == (2, "")
         empty = assignor("explain", "-", "--last", "2")
-        assert (empty.returncode, empty.stderr) == (2, "error: there are no recorded rebalances to tell the story of\n")
+        assert (empty.returncode, empty.stderr) == (
+            2,
+            "error: there are no recorded rebalances to tell the history of\n",
+        )
 
     def test_should_set_bad_lines_aside_and_tell_the_rest(self, tmp_path: Path) -> None:
         good = lines_of("smoke")

@@ -63,7 +63,7 @@ def test_should_take_kafkas_hours_and_moves_when_ten_clients_become_eleven(as_fo
     assert ahead.unowned_ms == ahead.active_moves * 500, "and then is without owner for one follow-up round"
 
 
-def test_should_tell_the_same_story_in_both_formats_when_threads_do_not_matter() -> None:
+def test_should_tell_the_same_history_in_both_formats_when_threads_do_not_matter() -> None:
     recorded = grown_by_one(clients=3, tasks=20)
 
     ours, alone = forecast(recorded), forecast(as_placement(recorded))

@@ -17,27 +17,27 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
 
-Story = list[tuple[str, ...]]
+History = list[tuple[str, ...]]
 
 
 class Telling(PassOn):
     """Writes every call into a list."""
 
-    def __init__(self, name: str, story: Story) -> None:
+    def __init__(self, name: str, history: History) -> None:
         self.name = name
-        self.story = story
+        self.history = history
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        self.story.append((self.name, "init"))
+        self.history.append((self.name, "init"))
 
     def process(self, record: Record[Any, Any]) -> None:
-        self.story.append((self.name, record.value))
+        self.history.append((self.name, record.value))
         self.context.forward(record)
-        self.story.append((self.name, "done"))
+        self.history.append((self.name, "done"))
 
     def close(self) -> None:
-        self.story.append((self.name, "close"))
+        self.history.append((self.name, "close"))
 
 
 class Failing(PassOn):
@@ -56,8 +56,8 @@ class Catching(PassOn):
                 raise KeyError("mine") from None
 
 
-def telling(name: str, story: Story) -> Callable[[], Telling]:
-    return lambda: Telling(name, story)
+def telling(name: str, history: History) -> Callable[[], Telling]:
+    return lambda: Telling(name, history)
 
 
 def started(topology: Topology, runtime: RecordingRuntime | None = None) -> ProcessorGraph:
@@ -143,42 +143,44 @@ def test_should_refuse_a_store_that_no_processor_uses() -> None:
 
 
 def test_should_run_a_record_depth_first_in_the_order_nodes_were_added() -> None:
-    story: Story = []
+    history: History = []
     topology = Topology().add_source("in", "a")
-    topology.add_processor("left", telling("left", story), "in").add_processor("right", telling("right", story), "in")
-    topology.add_processor("below", telling("below", story), ["left", "right"])
+    topology.add_processor("left", telling("left", history), "in").add_processor(
+        "right", telling("right", history), "in"
+    )
+    topology.add_processor("below", telling("below", history), ["left", "right"])
     graph = started(topology)
-    story.clear()
+    history.clear()
 
     graph.sources["a"].receiver("k", "v", 5, ())
 
-    assert story == [
+    assert history == [
         ("left", "v"), ("below", "v"), ("below", "done"), ("left", "done"),
         ("right", "v"), ("below", "v"), ("below", "done"), ("right", "done"),
     ]  # fmt: skip
 
 
 def test_should_init_and_close_processors_parents_first() -> None:
-    story: Story = []
-    topology = Topology().add_source("in", "a").add_processor("one", telling("one", story), "in")
-    topology.add_processor("two", telling("two", story), "one")
+    history: History = []
+    topology = Topology().add_source("in", "a").add_processor("one", telling("one", history), "in")
+    topology.add_processor("two", telling("two", history), "one")
     graph = started(topology)
 
     graph.close()
     graph.close()
 
-    assert story == [("one", "init"), ("two", "init"), ("one", "close"), ("two", "close")]
+    assert history == [("one", "init"), ("two", "init"), ("one", "close"), ("two", "close")]
 
 
 def test_should_run_again_after_close_as_a_revived_task_does() -> None:
-    story: Story = []
-    graph = started(Topology().add_source("in", "a").add_processor("one", telling("one", story), "in"))
+    history: History = []
+    graph = started(Topology().add_source("in", "a").add_processor("one", telling("one", history), "in"))
 
     graph.close()
     graph.init(RecordingRuntime())
     graph.sources["a"].receiver("k", "v", 5, ())
 
-    assert story == [("one", "init"), ("one", "close"), ("one", "init"), ("one", "v"), ("one", "done")]
+    assert history == [("one", "init"), ("one", "close"), ("one", "init"), ("one", "v"), ("one", "done")]
 
 
 def test_should_refuse_to_initialise_twice() -> None:
@@ -201,16 +203,16 @@ def test_should_refuse_a_record_before_init_and_after_close() -> None:
 
 
 def test_should_name_the_processor_when_init_fails_and_close_only_those_before_it() -> None:
-    story: Story = []
+    history: History = []
 
     class Broken(PassOn):
         def init(self, context: ProcessorContext) -> None:
             raise ValueError("no model")
 
         def close(self) -> None:
-            story.append(("broken", "close"))
+            history.append(("broken", "close"))
 
-    topology = Topology().add_source("in", "a").add_processor("one", telling("one", story), "in")
+    topology = Topology().add_source("in", "a").add_processor("one", telling("one", history), "in")
     topology.add_processor("broken", Broken, "one")
     graph = ProcessorGraph.build(topology, 0, "app")
 
@@ -219,24 +221,24 @@ def test_should_name_the_processor_when_init_fails_and_close_only_those_before_i
     graph.close()
 
     assert isinstance(caught.value.__cause__, ValueError)
-    assert story == [("one", "init"), ("one", "close")]
+    assert history == [("one", "init"), ("one", "close")]
 
 
 def test_should_close_every_processor_when_one_fails_to_close() -> None:
-    story: Story = []
+    history: History = []
 
     class Broken(PassOn):
         def close(self) -> None:
             raise ValueError("still busy")
 
     topology = Topology().add_source("in", "a").add_processor("broken", Broken, "in")
-    topology.add_processor("two", telling("two", story), "broken")
+    topology.add_processor("two", telling("two", history), "broken")
     graph = started(topology)
 
     with pytest.raises(StreamsRuntimeError, match="failed to close processor broken"):
         graph.close()
 
-    assert story == [("two", "init"), ("two", "close")]
+    assert history == [("two", "init"), ("two", "close")]
 
 
 def test_should_name_the_node_that_failed_however_deep_it_is() -> None:
@@ -316,27 +318,27 @@ def test_should_give_stores_the_timestamp_of_the_record_their_processor_was_give
 
 def test_should_take_the_method_that_init_chose() -> None:
     """A processor may pick its `process` by what it finds in `init`."""
-    story: list[str] = []
+    history: list[str] = []
 
     class Choosing(Processor[Any, Any]):
         def init(self, context: ProcessorContext) -> None:
             self.process = self.chosen  # type: ignore[method-assign]
 
         def chosen(self, record: Record[Any, Any]) -> None:
-            story.append(record.value)
+            history.append(record.value)
 
     started(Topology().add_source("in", "a").add_processor("p", Choosing, "in")).sources["a"].receiver(1, "v", 5, ())
 
-    assert story == ["v"]
+    assert history == ["v"]
 
 
 def test_should_hand_a_record_twice_to_a_node_that_names_its_parent_twice_as_kafka_does() -> None:
-    story: Story = []
-    topology = Topology().add_source("in", "a").add_processor("one", telling("one", story), ["in", "in"])
-    topology.add_processor("two", telling("two", story), ["one", "one"])
+    history: History = []
+    topology = Topology().add_source("in", "a").add_processor("one", telling("one", history), ["in", "in"])
+    topology.add_processor("two", telling("two", history), ["one", "one"])
     graph = started(topology)
 
     graph.sources["a"].receiver("k", "v", 5, ())
 
     of_one = [("one", "v"), ("two", "v"), ("two", "done"), ("two", "v"), ("two", "done"), ("one", "done")]
-    assert [entry for entry in story if entry[1] != "init"] == of_one * 2
+    assert [entry for entry in history if entry[1] != "init"] == of_one * 2

@@ -224,7 +224,7 @@ def test_should_be_initialized_after_resume_when_it_was_suspended_before(start: 
         (lambda task: task.revive(), "be revived"),
     ],
 )
-def test_should_tell_its_story_when_a_step_is_illegal(
+def test_should_tell_its_history_when_a_step_is_illegal(
     running: Standby, call: Callable[[StandbyTask], None], message: str
 ) -> None:
     with pytest.raises(StreamsRuntimeError, match=rf"0_1.*{message}.*created -> restoring -> running"):

@@ -271,7 +271,7 @@ ILLEGAL_WHEN_CLOSED: list[tuple[str, Callable[[StreamTask], object]]] = [
 
 
 @pytest.mark.parametrize(("what", "call"), ILLEGAL)
-def test_should_tell_its_story_when_asked_for_what_cannot_be_yet(
+def test_should_tell_its_history_when_asked_for_what_cannot_be_yet(
     tmp_path: Path, what: str, call: Callable[[StreamTask], object]
 ) -> None:
     expected = rf"\[0_0\] \(active\) is created and cannot {what}.*states were created"
@@ -280,7 +280,7 @@ def test_should_tell_its_story_when_asked_for_what_cannot_be_yet(
 
 
 @pytest.mark.parametrize(("what", "call"), ILLEGAL_WHEN_CLOSED)
-def test_should_tell_its_story_when_asked_for_what_cannot_be_any_more(
+def test_should_tell_its_history_when_asked_for_what_cannot_be_any_more(
     tmp_path: Path, what: str, call: Callable[[StreamTask], object]
 ) -> None:
     one = RunningTask(tmp_path).start()

@@ -31,7 +31,7 @@ def counting() -> Topology:
     return topology.add_sink("sink", "out", "count", key_serde=STRING, value_serde=STRING)
 
 
-class Story:
+class History:
     """A task that counts by key, and those that come after it."""
 
     def __init__(self, directory: Path, configs: Mapping[str, object]) -> None:
@@ -114,13 +114,13 @@ class Story:
 @given(st.lists(STEPS, max_size=25))
 def test_should_count_every_record_exactly_once_whatever_happens(steps: list[str]) -> None:
     with TemporaryDirectory() as directory:
-        story = Story(Path(directory), EXACTLY_ONCE)
+        history = History(Path(directory), EXACTLY_ONCE)
         for step in ["write", *steps]:
-            story.take(step)
-        story.end()
-        assert story.highest_counts() == story.expected()
-        outputs = Counter(value for _, value, _ in story.one.log.read(OUT))
-        counts = story.expected().values()
+            history.take(step)
+        history.end()
+        assert history.highest_counts() == history.expected()
+        outputs = Counter(value for _, value, _ in history.one.log.read(OUT))
+        counts = history.expected().values()
         assert outputs == Counter(str(number).encode() for count in counts for number in range(1, count + 1))
 
 
@@ -128,13 +128,13 @@ def test_should_count_every_record_exactly_once_whatever_happens(steps: list[str
 @given(st.lists(STEPS, max_size=25))
 def test_should_count_every_record_at_least_once_whatever_happens(steps: list[str]) -> None:
     with TemporaryDirectory() as directory:
-        story = Story(Path(directory), {})
+        history = History(Path(directory), {})
         for step in ["write", *steps]:
-            story.take(step)
-        story.end()
-        counted, expected = story.highest_counts(), story.expected()
+            history.take(step)
+        history.end()
+        counted, expected = history.highest_counts(), history.expected()
         assert counted.keys() == expected.keys()
         assert all(counted[key] >= expected[key] for key in expected)
-        committed = story.one.committed()
+        committed = history.one.committed()
         assert committed is not None
-        assert committed.offset == story.written
+        assert committed.offset == history.written

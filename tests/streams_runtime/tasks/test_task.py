@@ -1,4 +1,4 @@
-"""The steps of a task's life, the story of an illegal one, task.timeout.ms, and which of several errors is raised."""
+"""The steps of a task's life, the history of an illegal one, task.timeout.ms, and which of several errors is raised."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_should_take_legal_steps_only(task: Steps, old: TaskState, new: TaskStat
         assert task.state is old
 
 
-def test_should_tell_the_tasks_story_when_a_step_is_illegal(task: Steps) -> None:
+def test_should_tell_the_tasks_history_when_a_step_is_illegal(task: Steps) -> None:
     task.take(R, N, S, X)
     with pytest.raises(StreamsRuntimeError) as error:
         task.suspend()
@@ -66,7 +66,7 @@ def test_should_tell_the_tasks_story_when_a_step_is_illegal(task: Steps) -> None
     assert error.value.task_id == TASK
 
 
-def test_should_keep_the_last_twenty_states_of_a_long_story(task: Steps) -> None:
+def test_should_keep_the_last_twenty_states_of_a_long_history(task: Steps) -> None:
     for _ in range(30):
         task.take(S, R)
     with pytest.raises(StreamsRuntimeError) as error:

@@ -1,4 +1,4 @@
-"""The story of one task as text: trigger, was, is, because. Rebalances in which nothing about it changed are folded."""
+"""The history of one task as text: trigger, was, is, because. Rebalances that changed nothing about it are folded."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from itertools import groupby
 from assignor.decisions import DecisionKind
 from assignor.names import ShortNames, short_member
 from assignor_cli.tables import View
-from rebalance_analysis.commands.story_lines import (
+from rebalance_analysis.commands.history_lines import (
     cause_lines,
     explained_words,
+    history_heading,
     labelled,
     led_by,
     names_for,
     reason_of,
     rebalance_heading,
     rebalances_text,
-    story_heading,
     waiting_for_a_turn,
 )
+from rebalance_analysis.history import TaskChange, TaskHistory, TaskRebalance, TaskSummary, TaskWaiting
+from rebalance_analysis.history.words import copies_text, duration, lag_text, time_text
 from rebalance_analysis.short_reasons import LAG, short_reason
-from rebalance_analysis.story import TaskChange, TaskRebalance, TaskStory, TaskSummary, TaskWaiting
-from rebalance_analysis.story.words import copies_text, duration, lag_text, time_text
 
 DIFFERS = "recorded placement differs from this program's: reasons are of a re-run"
 
 
-def task_story_text(group_id: str, story: TaskStory, recorded: int | None, view: View, *, every: bool) -> str:
+def task_history_text(group_id: str, history: TaskHistory, recorded: int | None, view: View, *, every: bool) -> str:
     """`recorded`: how many rebalances there are in all, None when not known. `every`: in full also without a change,
     and with every step of the reason.
     """
-    lines = list(_lines(group_id, story, recorded, view, every or view.wide))
+    lines = list(_lines(group_id, history, recorded, view, every or view.wide))
     return "\n".join([*lines, *explained_words(lines, view)])
 
 
-def _lines(group_id: str, story: TaskStory, recorded: int | None, view: View, every: bool) -> Iterator[str]:
-    names = names_for(story.instances, view)
-    yield story_heading(f"group {group_id}, task {story.task}", [each.facts for each in story.rebalances], recorded)
-    shown = [(each, before) for before, each in zip([None, *story.rebalances], story.rebalances, strict=False)]
+def _lines(group_id: str, history: TaskHistory, recorded: int | None, view: View, every: bool) -> Iterator[str]:
+    names = names_for(history.instances, view)
+    yield history_heading(
+        f"group {group_id}, task {history.task}", [each.facts for each in history.rebalances], recorded
+    )
+    shown = [(each, before) for before, each in zip([None, *history.rebalances], history.rebalances, strict=False)]
     for is_dull, several in groupby(shown, key=lambda pair: not every and _is_dull(*pair)):
         if is_dull:
             yield ""
@@ -48,7 +50,7 @@ def _lines(group_id: str, story: TaskStory, recorded: int | None, view: View, ev
             yield ""
             yield from _rebalance_lines(each, before, names, view, every)
     yield ""
-    yield from _summary_lines(story.summary, len(story.rebalances), names, view)
+    yield from _summary_lines(history.summary, len(history.rebalances), names, view)
 
 
 def _rebalance_lines(

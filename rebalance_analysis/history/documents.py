@@ -1,23 +1,23 @@
-"""Stories as JSON documents."""
+"""Histories as JSON documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from assignor.types import ProcessId
-from rebalance_analysis.story.group_story import GroupStory
-from rebalance_analysis.story.past_rebalance import RebalanceFacts
-from rebalance_analysis.story.recorded_copies import PlacedCopy
-from rebalance_analysis.story.task_rebalance import TaskWaiting
-from rebalance_analysis.story.task_story import TaskStory
+from rebalance_analysis.history.group_history import GroupHistory
+from rebalance_analysis.history.past_rebalance import RebalanceFacts
+from rebalance_analysis.history.recorded_copies import PlacedCopy
+from rebalance_analysis.history.task_history import TaskHistory
+from rebalance_analysis.history.task_rebalance import TaskWaiting
 
 
-def task_story_document(group_id: str, story: TaskStory) -> dict[str, object]:
+def task_history_document(group_id: str, history: TaskHistory) -> dict[str, object]:
     """Times in milliseconds, lags in records: -2 for a running active task, -3 when not known."""
-    summary = story.summary
+    summary = history.summary
     return {
         "group_id": group_id,
-        "task": str(story.task),
+        "task": str(history.task),
         "rounds": [
             {
                 **_facts(each.facts),
@@ -29,7 +29,7 @@ def task_story_document(group_id: str, story: TaskStory) -> dict[str, object]:
                 "differs_from_recorded": each.differs,
                 "waiting": _waiting(each.waiting),
             }
-            for each in story.rebalances
+            for each in history.rebalances
         ],
         "summary": {
             "moves": summary.moves,
@@ -42,7 +42,7 @@ def task_story_document(group_id: str, story: TaskStory) -> dict[str, object]:
     }
 
 
-def group_story_document(group_id: str, story: GroupStory) -> dict[str, object]:
+def group_history_document(group_id: str, history: GroupHistory) -> dict[str, object]:
     """Every move of every rebalance."""
     return {
         "group_id": group_id,
@@ -66,9 +66,9 @@ def group_story_document(group_id: str, story: GroupStory) -> dict[str, object]:
                 "warm_ups": each.warm_ups,
                 "differing_from_recorded": each.differing,
             }
-            for each in story.rebalances
+            for each in history.rebalances
         ],
-        "summary": {"moves": story.moves},
+        "summary": {"moves": history.moves},
     }
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from assignor.types import ProcessId, Role, TaskId
-from rebalance_analysis.story.past_rebalance import PastRebalance, see
-from rebalance_analysis.story.recorded_copies import PlacedCopy
-from rebalance_analysis.story.task_rebalance import TaskChange, TaskInRebalance, TaskRebalance, TaskWaiting, active_of
+from rebalance_analysis.history.past_rebalance import PastRebalance, see
+from rebalance_analysis.history.recorded_copies import PlacedCopy
+from rebalance_analysis.history.task_rebalance import TaskChange, TaskInRebalance, TaskRebalance, TaskWaiting, active_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class TaskSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStory:
+class TaskHistory:
     """`instances`: what each process calls itself, see `SeenRebalance.instances`."""
 
     task: TaskId
@@ -42,9 +42,9 @@ class TaskStory:
         return any(each.change not in (TaskChange.ABSENT, TaskChange.NOT_PLACED) for each in self.rebalances)
 
 
-def story(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskStory:
+def task_history(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskHistory:
     """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
-    story does not tell.
+    history does not tell.
     """
     found: list[TaskRebalance] = []
     here = None if before is None else _look(before, task, None)
@@ -54,7 +54,7 @@ def story(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalan
         here = _look(past, task, was)
         instances |= here.seen.instances()
         found.append(here.compared_with(was))
-    return TaskStory(task, tuple(found), _summary(found), instances)
+    return TaskHistory(task, tuple(found), _summary(found), instances)
 
 
 def _look(past: PastRebalance, task: TaskId, was: TaskInRebalance | None) -> TaskInRebalance:

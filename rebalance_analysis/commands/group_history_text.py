@@ -1,4 +1,4 @@
-"""The story of a group as text. Tasks that did the same for the same reason are told together: trigger, was, is,
+"""The history of a group as text. Tasks that did the same for the same reason are told together: trigger, was, is,
 because. Tasks that stay where they are are folded into one line. Every task that moves is named, unless there are very
 many of them.
 """
@@ -14,16 +14,16 @@ from assignor.decisions import DecisionKind
 from assignor.names import ShortNames
 from assignor.types import ProcessId, Role, TaskId
 from assignor_cli.tables import View, paragraph
-from rebalance_analysis.commands.story_lines import (
+from rebalance_analysis.commands.history_lines import (
     cause_lines,
     explained_words,
+    history_heading,
     labelled,
     led_by,
     names_for,
     reason_of,
     rebalance_heading,
     rebalances_text,
-    story_heading,
 )
 from rebalance_analysis.commands.told_changes import (
     ToldChange,
@@ -34,9 +34,9 @@ from rebalance_analysis.commands.told_changes import (
     same_standbys,
     told_change,
 )
+from rebalance_analysis.history import GroupHistory, GroupRebalance, PlacedCopy, RebalanceFacts, TaskRebalance
+from rebalance_analysis.history.words import copies_text, time_text
 from rebalance_analysis.short_reasons import LAG, ShortReason, missing_standbys
-from rebalance_analysis.story import GroupRebalance, GroupStory, PlacedCopy, RebalanceFacts, TaskRebalance
-from rebalance_analysis.story.words import copies_text, time_text
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
@@ -49,8 +49,8 @@ _ORDER = list(ToldChange)
 _MOVING = (ToldChange.MOVES, ToldChange.HELD_BACK)
 
 
-class _StoryBlock(NamedTuple):
-    """What the story says of a task: tasks with equal blocks are told together. Empty texts are not said."""
+class _HistoryBlock(NamedTuple):
+    """What the history says of a task: tasks with equal blocks are told together. Empty texts are not said."""
 
     change: ToldChange
     where: str
@@ -65,20 +65,20 @@ class _ToldTask(NamedTuple):
     """
 
     task: TaskId
-    block: _StoryBlock
-    without_standbys: _StoryBlock
+    block: _HistoryBlock
+    without_standbys: _HistoryBlock
     place: str
     lags: tuple[int, ...]
 
 
-def group_story_text(group_id: str, story: GroupStory, recorded: int | None, view: View, *, every: bool) -> str:
-    """`story`: with every task. `recorded`: how many rebalances there are in all, None when not known. `every`: each
+def group_history_text(group_id: str, history: GroupHistory, recorded: int | None, view: View, *, every: bool) -> str:
+    """`history`: with every task. `recorded`: how many rebalances there are in all, None when not known. `every`: each
     task by itself, also where it stays, with every step of the reason.
     """
-    names = names_for(story.instances, view)
-    lines = [story_heading(f"group {group_id}", [each.facts for each in story.rebalances], recorded)]
+    names = names_for(history.instances, view)
+    lines = [history_heading(f"group {group_id}", [each.facts for each in history.rebalances], recorded)]
     previous = None
-    for each in story.rebalances:
+    for each in history.rebalances:
         before = None if previous is None else previous.facts
         lines += ["", rebalance_heading(each.facts), *cause_lines(each.facts, before, names, None, view)]
         if each.facts.error is not None:
@@ -87,9 +87,9 @@ def group_story_text(group_id: str, story: GroupStory, recorded: int | None, vie
             lines += _each_task(each, names, view)
         else:
             lines += _blocks(each, names, view)
-            lines += _state_lines(each, previous, each is story.rebalances[-1], names, view)
+            lines += _state_lines(each, previous, each is history.rebalances[-1], names, view)
         previous = each
-    lines += ["", *_summary(story, names, view)]
+    lines += ["", *_summary(history, names, view)]
     return "\n".join([*lines, *explained_words(lines, view)])
 
 
@@ -128,9 +128,9 @@ def _blocks(each: GroupRebalance, names: ShortNames, view: View) -> Iterator[str
 
 
 def _alike(
-    tasks: Iterable[_ToldTask], block_of: Callable[[_ToldTask], _StoryBlock]
-) -> list[tuple[_StoryBlock, list[_ToldTask]]]:
-    found: dict[_StoryBlock, list[_ToldTask]] = {}
+    tasks: Iterable[_ToldTask], block_of: Callable[[_ToldTask], _HistoryBlock]
+) -> list[tuple[_HistoryBlock, list[_ToldTask]]]:
+    found: dict[_HistoryBlock, list[_ToldTask]] = {}
     for task in tasks:
         found.setdefault(block_of(task), []).append(task)
     return sorted(found.items(), key=lambda row: (_ORDER.index(row[0].change), -len(row[1]), row[1][0].task))
@@ -177,7 +177,7 @@ def _without_standbys(each: GroupRebalance) -> list[TaskId]:
     return [task.task for task in each.told if task.explanation and missing_standbys(task.explanation)]
 
 
-def _block(block: _StoryBlock, tasks: Sequence[_ToldTask], view: View) -> Iterator[str]:
+def _block(block: _HistoryBlock, tasks: Sequence[_ToldTask], view: View) -> Iterator[str]:
     shown = tasks_text([task.task for task in tasks])
     yield paragraph("", f"{_tasks(len(tasks))} {block.change.of(len(tasks))}{block.where}: {shown}", view, indent=2)
     because = _with_lags(block.because, [task.lags for task in tasks])
@@ -189,19 +189,19 @@ def _block(block: _StoryBlock, tasks: Sequence[_ToldTask], view: View) -> Iterat
 def _told(each: TaskRebalance, change: ToldChange, names: ShortNames) -> _ToldTask:
     active = names.short(active_process(each.copies))
     if change is ToldChange.HANDED_OVER and same_copies(each):
-        handed_over = _StoryBlock(change, f" to {active}", "", "", "")
+        handed_over = _HistoryBlock(change, f" to {active}", "", "", "")
         return _ToldTask(each.task, handed_over, handed_over, "", ())
     reason = ShortReason(_decided_elsewhere(each)) if each.differs else reason_for(each, change, names)
     if change is ToldChange.THREAD and same_standbys(each):
         given_up = " once it is given up" if any(copy.held_back for copy in each.copies) else ""
-        thread = _StoryBlock(change, f" of {active}{given_up}", "", "", reason.template)
+        thread = _HistoryBlock(change, f" of {active}{given_up}", "", "", reason.template)
         return _ToldTask(each.task, thread, thread, f" of {active}{given_up}", reason.lags)
     before = [_copy_text(copy, names) for copy in each.before] or _as_members_say(each, names)
     now = [_copy_text(copy, names, _giver(each, names)) for copy in each.copies] or ["nowhere"]
-    block = _StoryBlock(change, "", ", ".join(before), ", ".join(now), reason.template)
+    block = _HistoryBlock(change, "", ", ".join(before), ", ".join(now), reason.template)
     if change not in _MOVING and change is not ToldChange.STARTS:
         return _ToldTask(each.task, block, block, "", reason.lags)
-    active_alone = _StoryBlock(change, "", "".join(before[:1]), now[0], reason.template)
+    active_alone = _HistoryBlock(change, "", "".join(before[:1]), now[0], reason.template)
     from_whom = "".join(f" from {name}" for name in _owners(each, names)) if change is not ToldChange.STARTS else ""
     return _ToldTask(each.task, block, active_alone, f"{from_whom} to {active}", reason.lags)
 
@@ -259,11 +259,11 @@ def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
     return texts
 
 
-def _summary(story: GroupStory, names: ShortNames, view: View) -> Iterator[str]:
+def _summary(history: GroupHistory, names: ShortNames, view: View) -> Iterator[str]:
     """What it comes to, where the tasks are now, and what is to follow."""
-    plural = "move" if story.moves == 1 else "moves"
-    yield f"{story.moves} {plural} of active tasks in {rebalances_text(len(story.rebalances))}"
-    last = story.rebalances[-1]
+    plural = "move" if history.moves == 1 else "moves"
+    yield f"{history.moves} {plural} of active tasks in {rebalances_text(len(history.rebalances))}"
+    last = history.rebalances[-1]
     active = [copy for task in last.told for copy in task.copies if copy.role is Role.ACTIVE]
     running = Counter(copy.process for copy in active if not copy.held_back)
     if running:

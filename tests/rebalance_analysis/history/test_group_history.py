@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TaskId
+from rebalance_analysis.history import Move, group_history, group_history_document
+from rebalance_analysis.history.triggers import processes_of
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import run
-from rebalance_analysis.story import Move, group_story, group_story_document
-from rebalance_analysis.story.triggers import processes_of
-from tests.rebalance_analysis.story.histories import history, recorded, short
+from tests.rebalance_analysis.history.histories import past_rebalances, recorded, short
 from tests.recorded import RECORDINGS, documents
 
 
 def test_should_count_what_moved_was_held_back_and_handed_over() -> None:
-    told = group_story(history(recorded("wcflow"))).rebalances
+    told = group_history(past_rebalances(recorded("wcflow"))).rebalances
     counted = [(len(each.moves), each.held_back, each.handed_over, each.warm_ups, each.processes) for each in told]
     assert counted == [
         (18, 0, 0, 0, 2),
@@ -34,18 +34,18 @@ def test_should_count_what_moved_was_held_back_and_handed_over() -> None:
 
 
 def test_should_name_giver_and_receiver_of_each_move() -> None:
-    story = group_story(history(recorded("wcflow")))
-    fifth = story.rebalances[4].moves
+    history = group_history(past_rebalances(recorded("wcflow")))
+    fifth = history.rebalances[4].moves
     assert [(str(move.task), short(move.giver), short(move.receiver), move.held_back) for move in fifth] == [
         ("0_4", "52a2381e", "83dd50fb", True),
         ("1_2", "83dd50fb", "52a2381e", True),
     ]
-    assert story.moves == 10 + 2 + 9  # the 18 of the first round come out of nowhere
+    assert history.moves == 10 + 2 + 9  # the 18 of the first round come out of nowhere
 
 
 def test_should_compare_the_first_round_with_the_one_before_it() -> None:
-    rounds = history(recorded("threads2"))
-    assert group_story(rounds[5:], before=rounds[4]).rebalances == group_story(rounds).rebalances[5:]
+    rounds = past_rebalances(recorded("threads2"))
+    assert group_history(rounds[5:], before=rounds[4]).rebalances == group_history(rounds).rebalances[5:]
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -53,7 +53,7 @@ def test_should_follow_the_owners_in_the_recorded_bytes(name: str) -> None:
     """Moves put together are where every task is at the end, whoever led the group."""
     lines = documents(name)
     where: dict[TaskId, Move] = {}
-    for each, line in zip(group_story(history(lines)).rebalances, lines, strict=True):
+    for each, line in zip(group_history(past_rebalances(lines)).rebalances, lines, strict=True):
         where.update({move.task: move for move in each.moves})
         recorded_owners = owners_in(line).active
         process_of = {member: process for process, view in processes_of(run(line)).items() for member in view.members}
@@ -62,7 +62,7 @@ def test_should_follow_the_owners_in_the_recorded_bytes(name: str) -> None:
 
 
 def test_should_be_told_as_json() -> None:
-    document = group_story_document("smoke", group_story(history(recorded("smoke"))))
+    document = group_history_document("smoke", group_history(past_rebalances(recorded("smoke"))))
     assert (document["group_id"], document["summary"]) == ("smoke", {"moves": 6})
     rounds = document["rounds"]
     assert isinstance(rounds, list)
@@ -76,4 +76,4 @@ def test_should_be_told_as_json() -> None:
 
 
 def test_should_have_nothing_to_say_of_no_rounds() -> None:
-    assert group_story([]).rebalances == ()
+    assert group_history([]).rebalances == ()

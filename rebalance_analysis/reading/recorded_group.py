@@ -14,11 +14,11 @@ from typing import Self
 
 from assignor.errors import AssignorFault, InputError
 from assignor.recording import PLACEMENT_FORMAT
+from rebalance_analysis.history import PastRebalance
 from rebalance_analysis.reading.lines import Line, as_read
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.sources import RawLine
 from rebalance_analysis.rerun import run
-from rebalance_analysis.story import PastRebalance
 
 ENTRY_POINT_GROUP = "assignor.histories"
 GROUPS_LISTED = 20
@@ -32,7 +32,7 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupHistory:
+class RecordedGroup:
     """`lines`: generation and line of the group's newest rebalances, oldest first; one more than asked for, when there
     is one, to compare the first with. `recorded`: how many of the group's rebalances there were to choose from.
     `interrupted`: generations whose lines say that they never got an assignment; they are not among `lines`.
@@ -72,7 +72,7 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
         raise InputError(f"to ask a coordinator: pip install 'assignor[coordinator]' ({error})") from None
 
 
-def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> GroupHistory:
+def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> RecordedGroup:
     """The last rebalances of `group`; None: of the only group there is. The history is empty when lines were set aside
     and none is left. Raises InputError when there is no such group, and when there are several and none is named.
     """
@@ -83,7 +83,7 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
     return found[0]
 
 
-def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[GroupHistory]:
+def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[RecordedGroup]:
     """The same for every group of the lines, or for `group` alone, in the order in which they appear. Never empty."""
     groups: dict[str, _Newest] = {}
     any_set_aside = False
@@ -104,12 +104,12 @@ def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside:
     chosen = [name for name in groups if group in (None, name)]
     if not chosen:
         if any_set_aside:
-            return [GroupHistory(group or "", (), 0)]
+            return [RecordedGroup(group or "", (), 0)]
         if not groups:
-            raise InputError("there are no recorded rebalances to tell the story of")
+            raise InputError("there are no recorded rebalances to tell the history of")
         raise InputError(f"there is no rebalance of {group!r}, only of {_listed(groups)}", "--group")
     return [
-        GroupHistory(name, groups[name].newest(), len(groups[name].seen), frozenset(groups[name].interrupted))
+        RecordedGroup(name, groups[name].newest(), len(groups[name].seen), frozenset(groups[name].interrupted))
         for name in chosen
     ]
 

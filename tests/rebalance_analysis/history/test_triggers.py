@@ -7,15 +7,22 @@ from typing import Any
 import pytest
 
 from assignor.types import ProcessId
-from rebalance_analysis.story import Trigger, TriggerKind, group_story
-from tests.rebalance_analysis.story.histories import history, recorded, short, with_info, with_input, without_members
+from rebalance_analysis.history import Trigger, TriggerKind, group_history
+from tests.rebalance_analysis.history.histories import (
+    past_rebalances,
+    recorded,
+    short,
+    with_info,
+    with_input,
+    without_members,
+)
 
 STATIC = ("inst-b-1", "inst-b-2")
 NEW_ID = "00000000-0000-4000-8000-00000000000b"
 
 
 def set_off(lines: list[dict[str, Any]]) -> list[tuple[Trigger, ...]]:
-    return [each.facts.triggers for each in group_story(history(lines)).rebalances]
+    return [each.facts.triggers for each in group_history(past_rebalances(lines)).rebalances]
 
 
 def kinds(triggers: tuple[Trigger, ...]) -> list[TriggerKind]:

@@ -1,5 +1,5 @@
-"""What the story of a group says is what happened: every sentence is compared with the recorded bytes and with the
-decisions of the rebalance, none of which the story's own code has made.
+"""What the history of a group says is what happened: every sentence is compared with the recorded bytes and with the
+decisions of the rebalance, none of which the history's own code has made.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from assignor.decisions import DecisionKind
 from assignor.types import ProcessId, Role, TaskId
 from assignor_cli.tables import View
-from rebalance_analysis.commands import group_story_text as text_module
-from rebalance_analysis.commands.group_story_text import group_story_text
-from rebalance_analysis.commands.story_lines import names_for
+from rebalance_analysis.commands import group_history_text as text_module
+from rebalance_analysis.commands.group_history_text import group_history_text
+from rebalance_analysis.commands.history_lines import names_for
+from rebalance_analysis.history import group_history
+from rebalance_analysis.history.triggers import processes_of
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunRebalance, run
-from rebalance_analysis.story import group_story
-from rebalance_analysis.story.triggers import processes_of
-from tests.rebalance_analysis.story.histories import history, recorded
+from tests.rebalance_analysis.history.histories import past_rebalances, recorded
 from tests.recorded import documents
 
 HISTORIES = ("smoke", "static", "threads2", "upgrade", "wcflow", "optimized", "racks")
@@ -54,7 +54,7 @@ _LAG = re.compile(r"(\S+) (?:is (?:behind|caught up) )?\(lag ([\d,]+)(?: to ([\d
 
 
 class ToldBlock(NamedTuple):
-    """`was` and `now`: who has the active copy, by the name that the story gives him; None when it does not say."""
+    """`was` and `now`: who has the active copy, by the name that the history gives him; None when it does not say."""
 
     verb: str
     tasks: tuple[TaskId, ...]
@@ -70,7 +70,7 @@ def generated() -> Sequence[dict[str, Any]]:
 
 @pytest.fixture(autouse=True, scope="module")
 def every_task_is_named() -> Iterator[None]:
-    """Where there are very many, the story names only the first."""
+    """Where there are very many, the history names only the first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_module, "TASKS_SHOWN", 10**6)
         patch.setattr(text_module, "PLACES_SHOWN", 10**6)
@@ -92,15 +92,15 @@ def test_should_tell_any_rebalance_as_it_was(which: int) -> None:
 def check(line: dict[str, Any], before: dict[str, Any] | None) -> None:
     ran = run(line)
     assert isinstance(ran, RerunRebalance)
-    earlier = None if before is None else history([before])[0]
-    story = group_story(history([line]), earlier, every_task=True)
-    (rebalance,) = story.rebalances
+    earlier = None if before is None else past_rebalances([before])[0]
+    history = group_history(past_rebalances([line]), earlier, every_task=True)
+    (rebalance,) = history.rebalances
     if rebalance.facts.error is not None or ran.result.placement is None:
         return
-    names = names_for(story.instances, UNWRAPPED)
+    names = names_for(history.instances, UNWRAPPED)
     clients = {} if ran.result.problem is None else ran.result.problem.clients
-    processes = {names.short(process): process for process in {*story.instances, *clients}}
-    told = list(blocks(group_story_text("g", story, None, UNWRAPPED, every=False)))
+    processes = {names.short(process): process for process in {*history.instances, *clients}}
+    told = list(blocks(group_history_text("g", history, None, UNWRAPPED, every=False)))
     named = [task for block in told for task in block.tasks]
     owners, owners_before = owners_now(ran), owners_of(before, ran)
 

@@ -9,20 +9,27 @@ import pytest
 from assignor.decisions import DecisionKind
 from assignor.explain import ActiveOutcome
 from assignor.types import LATEST_OFFSET, Role, TaskId
+from rebalance_analysis.history import (
+    PastRebalance,
+    PlacedCopy,
+    TaskChange,
+    TaskHistory,
+    task_history,
+    task_history_document,
+)
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunPlacement, run
-from rebalance_analysis.story import PastRebalance, PlacedCopy, TaskChange, TaskStory, story, task_story_document
-from tests.rebalance_analysis.story.histories import history, recorded, short, with_input
+from tests.rebalance_analysis.history.histories import past_rebalances, recorded, short, with_input
 from tests.recorded import RECORDINGS, documents
 
 A, B, C = "83dd50fb", "402a4ca9", "52a2381e"
 
 
-def told(name: str, task: str) -> TaskStory:
-    return story(history(recorded(name)), TaskId.parse(task))
+def told(name: str, task: str) -> TaskHistory:
+    return task_history(past_rebalances(recorded(name)), TaskId.parse(task))
 
 
-def changes(found: TaskStory) -> list[TaskChange]:
+def changes(found: TaskHistory) -> list[TaskChange]:
     return [each.change for each in found.rebalances]
 
 
@@ -101,7 +108,7 @@ class TestRecordedGroups:
         assert summary.waiting is None
 
     def test_should_say_since_when_a_task_has_had_nobody(self) -> None:
-        summary = story(history(recorded("wcflow")[:5]), TaskId(1, 2)).summary
+        summary = task_history(past_rebalances(recorded("wcflow")[:5]), TaskId(1, 2)).summary
         assert summary.without_owner_since_ms == 1795257842140
         assert (summary.moves, summary.without_owner_ms) == (0, 0)
 
@@ -111,8 +118,8 @@ class TestRecordedGroups:
         assert (waiting.kind, short(waiting.process)) == (DecisionKind.WARM_UP_BUDGET_SPENT, C)
 
     def test_should_compare_the_first_round_with_the_one_before_it(self) -> None:
-        rounds = history(recorded("wcflow"))
-        cut = story(rounds[4:], TaskId(1, 2), before=rounds[3])
+        rounds = past_rebalances(recorded("wcflow"))
+        cut = task_history(rounds[4:], TaskId(1, 2), before=rounds[3])
         assert cut.rebalances == self.found.rebalances[4:]
         assert cut.summary == self.found.summary.__class__(
             moves=2,
@@ -122,7 +129,7 @@ class TestRecordedGroups:
             copies=self.found.summary.copies,
             waiting=None,
         )
-        alone = story(rounds[5:6], TaskId(1, 2)).rebalances[0]
+        alone = task_history(rounds[5:6], TaskId(1, 2)).rebalances[0]
         assert (alone.change, alone.before, alone.facts.since_previous_ms) == (TaskChange.FIRST, (), None)
 
     def test_should_see_a_task_go_to_another_thread_of_its_process(self) -> None:
@@ -142,22 +149,22 @@ class TestRecordedGroups:
     @pytest.mark.parametrize("name", RECORDINGS)
     def test_should_have_the_owner_that_the_recorded_bytes_name(self, name: str) -> None:
         lines = documents(name)
-        rounds = history(lines)
+        rounds = past_rebalances(lines)
         owners = [owners_in(line).active for line in lines]
         for task in sorted({task for active in owners for task in active}):
-            found = story(rounds, task).rebalances
+            found = task_history(rounds, task).rebalances
             assert [[] if each.owner is None else [each.owner.member] for each in found] == [
                 active.get(task, []) for active in owners
             ]
 
     def test_should_be_the_same_when_told_again(self) -> None:
-        assert task_story_document("wcflow", told("wcflow", "1_2")) == task_story_document("wcflow", self.found)
+        assert task_history_document("wcflow", told("wcflow", "1_2")) == task_history_document("wcflow", self.found)
 
 
 class TestGaps:
     def test_should_count_the_generations_that_were_not_recorded(self) -> None:
         lines = recorded("wcflow")
-        found = story(history([lines[0], lines[3], lines[4]]), TaskId(1, 2))
+        found = task_history(past_rebalances([lines[0], lines[3], lines[4]]), TaskId(1, 2))
         assert [each.facts.not_recorded for each in found.rebalances] == [0, 2, 0]
         assert found.rebalances[1].facts.since_previous_ms == lines[3]["now_ms"] - lines[0]["now_ms"]
 
@@ -170,20 +177,20 @@ class TestGaps:
         lines = recorded("wcflow")[:2]
         topology = lines[0]["input"]["topology"]
         fewer = with_input(lines[0], topology={**topology, "subtopologies": topology["subtopologies"][:2]})
-        found = story(history([fewer, lines[1]]), TaskId(2, 0))
+        found = task_history(past_rebalances([fewer, lines[1]]), TaskId(2, 0))
         assert changes(found) == [TaskChange.ABSENT, TaskChange.FIRST]
         assert found.summary.without_owner_ms == 0
 
     def test_should_tell_a_round_that_placed_nothing(self) -> None:
         lines = recorded("wcflow")[:3]
         cluster = {**lines[1]["input"]["cluster"], "topics": {}}
-        found = story(history([lines[0], with_input(lines[1], cluster=cluster), lines[2]]), TaskId(1, 2))
+        found = task_history(past_rebalances([lines[0], with_input(lines[1], cluster=cluster), lines[2]]), TaskId(1, 2))
         assert changes(found) == [TaskChange.FIRST, TaskChange.NOT_PLACED, TaskChange.FIRST]
         assert found.rebalances[1].facts.error == "INCOMPLETE_SOURCE_TOPIC_METADATA"
         assert found.summary.without_owner_ms == lines[2]["now_ms"] - lines[1]["now_ms"]
 
     def test_should_have_nothing_to_say_of_no_rounds(self) -> None:
-        found = story([], TaskId(0, 0))
+        found = task_history([], TaskId(0, 0))
         assert (found.rebalances, found.found, found.summary.copies) == ((), False, ())
 
 
@@ -224,7 +231,7 @@ class TestPlacements:
         rounds = [PastRebalance(number, run(line)) for number, line in enumerate(lines, start=1)]
         assert all(isinstance(past.ran, RerunPlacement) for past in rounds)
         task = TaskId.parse(lines[0]["tasks"][0])
-        found = story(rounds, task)
+        found = task_history(rounds, task)
         assert [each.facts.generation for each in found.rebalances] == list(range(1, len(lines) + 1))
         assert {(each.facts.now_ms, each.facts.since_previous_ms, each.differs) for each in found.rebalances} == {
             (None, None, False)
@@ -248,6 +255,6 @@ class TestPlacements:
             for id, client in clients
         }
         changed = {**line, "output": {**line["output"], "clients": moved}}
-        (each,) = story([PastRebalance(1, run(changed))], TaskId.parse(task)).rebalances
+        (each,) = task_history([PastRebalance(1, run(changed))], TaskId.parse(task)).rebalances
         assert each.differs
         assert [(copy.role, str(copy.process)) for copy in each.copies] == [(Role.ACTIVE, other)]

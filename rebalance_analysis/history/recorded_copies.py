@@ -19,8 +19,8 @@ from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import ProcessId, Role, TaskId
+from rebalance_analysis.history.triggers import ProcessView
 from rebalance_analysis.rerun import Rerun, RerunPlacement
-from rebalance_analysis.story.triggers import ProcessView
 
 
 class PlacedCopy(NamedTuple):

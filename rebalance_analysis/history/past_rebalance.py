@@ -1,4 +1,4 @@
-"""One recorded rebalance as a story needs it: what sets it apart from the one before, and where the copies are after
+"""One recorded rebalance as a history needs it: what sets it apart from the one before, and where the copies are after
 it.
 """
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignor.types import AssignorErrorCode, ProcessId
+from rebalance_analysis.history.recorded_copies import RecordedCopies, placed_after
+from rebalance_analysis.history.triggers import ProcessView, RebalanceView, Trigger, processes_of, triggers, view_of
 from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
-from rebalance_analysis.story.recorded_copies import RecordedCopies, placed_after
-from rebalance_analysis.story.triggers import ProcessView, RebalanceView, Trigger, processes_of, triggers, view_of
 
 
 class PastRebalance(NamedTuple):
@@ -27,7 +27,7 @@ class PastRebalance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFacts:
-    """What every story tells of a rebalance. Times in milliseconds since the epoch, None for placement problems.
+    """What every history tells of a rebalance. Times in milliseconds since the epoch, None for placement problems.
 
     `interrupted`: generations between the rebalance before and this one that never got an assignment; `not_recorded`:
     the others between them. `note`: what the recording says about

@@ -1,4 +1,4 @@
-"""The lines that the stories of a task and of a group have in common."""
+"""The lines that the histories of a task and of a group have in common."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from assignor.explain import reason_in_full
 from assignor.names import FullNames, InstanceNames, ShortNames
 from assignor.types import ProcessId, TaskId
 from assignor_cli.tables import View, paragraph
+from rebalance_analysis.history import RebalanceFacts, TaskRebalance
+from rebalance_analysis.history.words import duration, time_text, triggers_text
 from rebalance_analysis.short_reasons import ROUND_ROBIN
-from rebalance_analysis.story import RebalanceFacts, TaskRebalance
-from rebalance_analysis.story.words import duration, time_text, triggers_text
 
 _WHAT_ROUND_ROBIN_IS = (
     "round robin: in each rebalance, HighAvailabilityTaskAssignor deals the tasks with state out anew, one to each "
@@ -29,7 +29,7 @@ def labelled(label: str, text: str, view: View, *, indent: int = 2) -> str:
     return paragraph(f"{' ' * indent}{label}", text, view, indent=INDENT + indent - 2)
 
 
-def story_heading(what: str, facts: Sequence[RebalanceFacts], recorded: int | None) -> str:
+def history_heading(what: str, facts: Sequence[RebalanceFacts], recorded: int | None) -> str:
     """`recorded`: how many rebalances there are in all, None when not known."""
     if not facts:
         return f"{what}: no rebalances"

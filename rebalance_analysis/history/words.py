@@ -1,4 +1,4 @@
-"""The words of a story: times, processes, copies, and what set a rebalance off."""
+"""The words of a history: times, processes, copies, and what set a rebalance off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby
 
 from assignor.names import ShortNames
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId
-from rebalance_analysis.story import PlacedCopy, Trigger, TriggerKind
+from rebalance_analysis.history import PlacedCopy, Trigger, TriggerKind
 
 NAMES_SHOWN = 4
 SAME_SHOWN = 3

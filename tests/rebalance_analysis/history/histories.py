@@ -1,4 +1,4 @@
-"""Recorded histories as stories take them, and small changes to them."""
+"""Recorded rebalances for the tests of histories, and small changes to them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from assignor.protocol.consumer_protocol import decode_subscription, encode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info, encode_subscription_info
 from assignor.types import ProcessId
+from rebalance_analysis.history import PastRebalance
 from rebalance_analysis.rerun import run
-from rebalance_analysis.story import PastRebalance
 from tests.recorded import documents
 
 
@@ -20,7 +20,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
     return documents(f"recordings/{name}.jsonl.gz")
 
 
-def history(lines: list[dict[str, Any]]) -> list[PastRebalance]:
+def past_rebalances(lines: list[dict[str, Any]]) -> list[PastRebalance]:
     return [PastRebalance(line["generation_id"], run(line)) for line in lines]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignor.types import ProcessId, TaskId
-from rebalance_analysis.story.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
-from rebalance_analysis.story.task_rebalance import TaskInRebalance, TaskRebalance
+from rebalance_analysis.history.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
+from rebalance_analysis.history.task_rebalance import TaskInRebalance, TaskRebalance
 
 
 class Move(NamedTuple):
@@ -43,7 +43,7 @@ class GroupRebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStory:
+class GroupHistory:
     """`instances`: what each process calls itself, see `SeenRebalance.instances`."""
 
     rebalances: tuple[GroupRebalance, ...]
@@ -55,11 +55,11 @@ class GroupStory:
         return sum(1 for each in self.rebalances for move in each.moves if move.giver is not None)
 
 
-def group_story(
+def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
-) -> GroupStory:
+) -> GroupHistory:
     """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
-    story does not tell. `every_task`: tell of every task too, which costs an explanation for each.
+    history does not tell. `every_task`: tell of every task too, which costs an explanation for each.
     """
     found: list[GroupRebalance] = []
     seen = None if before is None else see(before, None)
@@ -76,7 +76,7 @@ def group_story(
             tasks = _tasks(past, seen, tasks_before)
             told = tuple(tasks[task].compared_with(tasks_before.get(task)) for task in sorted(tasks))
         found.append(_group_rebalance(seen, previous, active, active_before, told))
-    return GroupStory(tuple(found), instances)
+    return GroupHistory(tuple(found), instances)
 
 
 def _tasks(past: PastRebalance, seen: SeenRebalance, before: Iterable[TaskId]) -> dict[TaskId, TaskInRebalance]:

@@ -11,8 +11,8 @@ from assignor.decisions import DecisionKind
 from assignor.explain import ActiveOutcome, Explanation
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import ProcessId, Role, TaskId
-from rebalance_analysis.story.past_rebalance import RebalanceFacts, SeenRebalance
-from rebalance_analysis.story.recorded_copies import PlacedCopy
+from rebalance_analysis.history.past_rebalance import RebalanceFacts, SeenRebalance
+from rebalance_analysis.history.recorded_copies import PlacedCopy
 
 
 class TaskChange(StrEnum):
