@@ -97,7 +97,7 @@ class KafkaError(AssignorFault):
         """`"SimpleName: message"`, the form of `output.error` in rebalance/1: what Kafka says, without the hint."""
         return f"{self.kafka_name}: {self.message}"
 
-    def as_told(self) -> str:
+    def with_hint(self) -> str:
         """`as_recorded` with the hint, for people."""
         return f"{self.kafka_name}: {self}"
 

@@ -137,7 +137,7 @@ def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: Load
         placement = assignor.assign(recorded.problem, log)
         validate_placement(recorded.problem, placement, recorded.assignor)
     except KafkaError as error:
-        raise InputError(f"no placement: {error.as_told()}") from error
+        raise InputError(f"no placement: {error.with_hint()}") from error
     return RerunPlacement(recorded, placement, log)
 
 

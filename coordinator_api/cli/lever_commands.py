@@ -19,7 +19,7 @@ from assignor_cli.tables import Column, View
 from coordinator_api.cli.calls import Cell, GroupCommand, OperatorCommand, document_table, duration_ms
 from coordinator_api.views.forecasts import changed_tasks, verdict
 from coordinator_api.views.levers import DONE, EFFECTS, missing_of_drain, moves_of_held
-from rebalance_analysis.history.words import duration
+from rebalance_analysis.history.wording import duration
 
 GenerationOption = Annotated[
     int | None,

@@ -42,12 +42,12 @@ def computed_assignments(
     `members`, `definition_revision`: of the `RunRebalance`.
     """
     if result.error is not None:
-        return ComputedAssignments(error=result.error.as_told())
+        return ComputedAssignments(error=result.error.with_hint())
     subscriptions = {member_id: member.subscription for member_id, member in members.items()}
     if result.assignments.keys() != members.keys():
         strange = ", ".join(sorted(result.assignments.keys() ^ members.keys()))
         error = IllegalStateError(f"the assignor's output and the members differ; in only one of them: {strange}")
-        return ComputedAssignments(error=error.as_told())
+        return ComputedAssignments(error=error.with_hint())
     assignments = packed_assignments(result.assignments)
     placed = None if result.problem is None or result.placement is None else (result.problem, result.placement)
     return ComputedAssignments(

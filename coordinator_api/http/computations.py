@@ -48,7 +48,7 @@ def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
         ran = run_recorded(recorded, own_assignors(bounds.assignor_classes))
     except InputError as error:
         if isinstance(error.__cause__, KafkaError):
-            raise InputError(error.__cause__.as_told(), "placement") from None
+            raise InputError(error.__cause__.with_hint(), "placement") from None
         raise
     assignments = ran.result.assignments.parts.values() if isinstance(ran, RerunRebalance) else ()
     size = sum(parts.size for parts in assignments)

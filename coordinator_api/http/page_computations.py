@@ -31,7 +31,7 @@ from rebalance_analysis.history import (
     group_history_document,
     task_history,
 )
-from rebalance_analysis.history.words import copies_text, triggers_text
+from rebalance_analysis.history.wording import copies_text, triggers_text
 from rebalance_analysis.reading.task_owners import owner_moves, owners_in, tasks_of
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document

@@ -146,12 +146,12 @@ class LeaseHolder:
         self._url = ""
         self._times = times
         self._late_renewals = self._timely = 0
-        self._begin_anew(0.0)
+        self._restart(0.0)
 
     def entered(self, coordinator_id: str, url: str, now_ms: float) -> None:
         """The row has just been made. This coordinator owns nothing, and may not answer before its first poll."""
         self.coordinator_id, self._url = coordinator_id, url
-        self._begin_anew(now_ms)
+        self._restart(now_ms)
 
     @property
     def renews(self) -> bool:
@@ -265,7 +265,7 @@ class LeaseHolder:
 
     # --- the parts
 
-    def _begin_anew(self, now_ms: float) -> None:
+    def _restart(self, now_ms: float) -> None:
         self._expiry = Expiry(self._times)
         self._observed = ObservedLeases(self._times)
         self._poll_due_ms = now_ms
@@ -298,7 +298,7 @@ class LeaseHolder:
     def _removed(self, now_ms: float) -> list[Action]:
         lost: list[Action] = [Lose(group_id) for group_id in self._owned]
         self.coordinator_id = None
-        self._begin_anew(now_ms)
+        self._restart(now_ms)
         return lost
 
     def _learn(self, view: LeaseView, expired: Collection[EndCoordinator]) -> None:

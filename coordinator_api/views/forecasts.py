@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from rebalance_analysis.history.words import duration
+from rebalance_analysis.history.wording import duration
 
 TASKS_SHOWN = 500
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignor.types import LATEST_OFFSET
-from coordinator_api.views.words import count, duration, plural
+from coordinator_api.views.wording import count, duration, plural
 from coordinator_api.web.static_files import PackedFile
 
 MOST_PLAIN_COPIES = 400

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from urllib.parse import urlencode
 
-from coordinator_api.views.words import has_words
+from coordinator_api.views.wording import has_words
 from coordinator_api.web.grid import ROLES, Chip, GridRow, GroupGrid
 
 _LONGEST = 249

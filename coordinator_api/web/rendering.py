@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.proxies import reference, way_to_root
-from coordinator_api.views import words
+from coordinator_api.views import wording
 from coordinator_api.views.levers import missing_of_drain, moves_of_held
 from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
@@ -65,8 +65,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    of_templates = (words.count, words.plural, words.duration, words.utc, words.utc_iso, words.sentence)
-    of_groups = (state_badge, words.cause_of, words.outcome_of, words.hold_text, moves_of_held, missing_of_drain)
+    of_templates = (wording.count, wording.plural, wording.duration, wording.utc, wording.utc_iso, wording.sentence)
+    of_groups = (state_badge, wording.cause_of, wording.outcome_of, wording.hold_text, moves_of_held, missing_of_drain)
     for each in (*of_templates, *of_groups):
         environment.filters[each.__name__] = each
     return environment

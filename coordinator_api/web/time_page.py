@@ -22,7 +22,7 @@ from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, 
 from coordinator_api.http.page_computations import compare_two, history_of_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
-from coordinator_api.views.words import duration, outcome_of, plural
+from coordinator_api.views.wording import duration, outcome_of, plural
 from coordinator_api.web.event_streams import group_stream, rebalances_digest
 from coordinator_api.web.rendering import page
 from rebalance_analysis.history.triggers import TriggerKind
@@ -128,10 +128,8 @@ async def _told(
         stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
         before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
-        classes = coordinator.allowed_assignors.class_paths
-        return await run_in_worker(
-            request, coordinator, history_of_group, group_id, tuple(reversed(kept)), before, classes
-        )
+        of_group, classes = (group_id, tuple(reversed(kept)), before), coordinator.allowed_assignors.class_paths
+        return await run_in_worker(request, coordinator, history_of_group, *of_group, classes)
 
 
 async def _made(computation: Awaitable[Made], what_for: str, not_made: str) -> tuple[Made | None, str | None]:

@@ -17,7 +17,7 @@ from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.types import LATEST_OFFSET
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
-from coordinator_api.views.words import count, plural
+from coordinator_api.views.wording import count, plural
 from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import TheDocument
 from coordinator_api.web.rendering import page

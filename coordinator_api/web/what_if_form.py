@@ -9,7 +9,7 @@ from assignor.errors import AssignorFault, InputError
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX
-from coordinator_api.views.words import sentence
+from coordinator_api.views.wording import sentence
 from rebalance_analysis.what_if import EVERY_PROCESS, Changes
 from rebalance_analysis.what_if.typed_changes import typed_instances, typed_lags, typed_threads
 

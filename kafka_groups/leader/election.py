@@ -32,8 +32,8 @@ from kafka_groups.leader.own_session import OwnSession
 PROTOCOL_TYPE = "assignor"
 PROTOCOL = "leader"
 
-_BEATS_PER_SESSION = 4
-_LONGEST_BEAT_S = 0.5
+_HEARTBEATS_PER_SESSION = 4
+_LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
 """How long the candidates wait for each other. A process that is restarted at once has to be elected, and in the
 application's group, before the least session there (6 s) is over.
@@ -125,8 +125,8 @@ class Election:
             try:
                 if is_over:
                     return await self._join("election")
-                beat_s = self._session.in_election_ms / 1000 / _BEATS_PER_SESSION
-                await asyncio.sleep(min(_LONGEST_BEAT_S, beat_s))
+                heartbeat_interval_s = self._session.in_election_ms / 1000 / _HEARTBEATS_PER_SESSION
+                await asyncio.sleep(min(_LONGEST_HEARTBEAT_INTERVAL_S, heartbeat_interval_s))
                 await self._membership.heartbeat()
             except (GroupRebalancing, StaleGeneration, UnknownMember):
                 is_over = True

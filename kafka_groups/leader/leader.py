@@ -47,8 +47,8 @@ from rebalance_analysis.history.past_rebalance import SeenRebalance
 T = TypeVar("T")
 
 _UNREACHABLE_PAUSE_S = 1.0
-_BEATS_PER_SESSION = 4
-_LONGEST_BEAT_S = 1.0
+_HEARTBEATS_PER_SESSION = 4
+_LONGEST_HEARTBEAT_INTERVAL_S = 1.0
 _NEW_SESSION = "another session time-out"
 
 
@@ -109,7 +109,7 @@ class Leader:
                 joined = await self._patiently(self._rejoined)
             except UnknownMember:
                 self._say("the group no longer knows this member: its session expired or it was removed")
-                joined = await self._patiently(self._anew)
+                joined = await self._patiently(self._joined_as_new_member)
             except KafkaUnavailable as error:
                 self._say(str(error))
                 joined = await self._patiently(self._rejoined)
@@ -119,10 +119,10 @@ class Leader:
         try:
             joined = await self._membership.join(self._subscription(), self._reason or "a rebalance is in progress")
         except UnknownMember:
-            return await self._anew()
-        return await self._entry.stay_or_leave(joined) or await self._anew()
+            return await self._joined_as_new_member()
+        return await self._entry.stay_or_leave(joined) or await self._joined_as_new_member()
 
-    async def _anew(self) -> JoinedGeneration:
+    async def _joined_as_new_member(self) -> JoinedGeneration:
         return await self._entry.join(self._subscription, "assignor lead joins anew")
 
     async def _patiently(self, join: Callable[[], Coroutine[Any, Any, JoinedGeneration]]) -> JoinedGeneration:
@@ -153,7 +153,7 @@ class Leader:
         while not held.reason:
             needs_session = self._needs_another_session if joined.is_leader and joined.can_resume else None
             watches = (self._probing(held.probing_at_ms), self._topics_change(held.partitions))
-            reason = await _first(self._beating(needs_session), *watches)
+            reason = await _first(self._send_heartbeats(needs_session), *watches)
             if reason is not _NEW_SESSION:
                 held = held._replace(reason=reason)
                 continue
@@ -184,7 +184,7 @@ class Leader:
         if members.streams:
             self._unassigned[joined.generation_id] = OVERTAKEN
         try:
-            decided = await _first(self._work.decide(joined.generation_id, members), self._beating())
+            decided = await _first(self._work.decide(joined.generation_id, members), self._send_heartbeats())
         except LedRebalanceFailed as failure:
             if failure.last is not None and failure.last.led is not None:
                 await self._record(joined.generation_id, failure.last.now_ms, failure.last.led)
@@ -272,12 +272,12 @@ class Leader:
         settings = self._settings
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
-    async def _beating(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
+    async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
         """Send heartbeats until one is answered with a MembershipError, which this raises. Return when the leader needs
         another session time-out, if it is to look for that.
         """
         while True:
-            await asyncio.sleep(self._beat_s)
+            await asyncio.sleep(self._heartbeat_interval_s)
             try:
                 await self._membership.heartbeat()
             except KafkaUnavailable as error:
@@ -287,9 +287,9 @@ class Leader:
                 return _NEW_SESSION
 
     @property
-    def _beat_s(self) -> float:
+    def _heartbeat_interval_s(self) -> float:
         """At most 1 s: a leader that notices a rebalance late delays it for everybody."""
-        return min(_LONGEST_BEAT_S, self._membership.session_timeout_ms / 1000 / _BEATS_PER_SESSION)
+        return min(_LONGEST_HEARTBEAT_INTERVAL_S, self._membership.session_timeout_ms / 1000 / _HEARTBEATS_PER_SESSION)
 
     def _needs_another_session(self) -> bool:
         return self._session_timeout_ms() != self._membership.session_timeout_ms

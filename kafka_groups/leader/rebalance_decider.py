@@ -146,7 +146,7 @@ class RebalanceDecider:
                 snapshot = replace(self._definition.seen(view), members=members.streams)
                 led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self._task_assignor)
         if led.result.error is not None:
-            raise _LeaderWouldThrow(DecidedRebalance(now_ms, led, {}), led.result.error.as_told())
+            raise _LeaderWouldThrow(DecidedRebalance(now_ms, led, {}), led.result.error.with_hint())
         assignments = all_assignments(members, led.result)
         await _check_record_size(self._admin, members.sizes, assignments)
         return DecidedRebalance(now_ms, led, assignments)

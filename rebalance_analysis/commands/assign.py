@@ -205,7 +205,7 @@ def _placement_lines(placement: Placement) -> list[str]:
 
 def _result_lines(result: RebalanceResult, view: View) -> list[str]:
     if result.error is not None:
-        return [f"error: {result.error.as_told()}"]
+        return [f"error: {result.error.with_hint()}"]
     short = {} if view.wide else short_members(result.assignments)
     lines = [
         _member_line(short.get(member_id, member_id), raw) for member_id, raw in sorted(result.assignments.items())

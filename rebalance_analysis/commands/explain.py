@@ -205,7 +205,7 @@ def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
         print(data_text({"id": ran.id, **explanation_document(explanation)}, format))
     if isinstance(ran, RerunRebalance) and not explanations and only is None:
         error = ran.result.error
-        reason = ran.result.error_code.name if error is None else error.as_told()
+        reason = ran.result.error_code.name if error is None else error.with_hint()
         print(data_text({"id": ran.id, "task": None, "text": f"no task was placed: {reason}"}, format))
         return 1
     return len(explanations)

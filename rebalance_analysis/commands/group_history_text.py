@@ -14,6 +14,15 @@ from assignor.decisions import DecisionKind
 from assignor.names import ShortNames
 from assignor.types import ProcessId, Role, TaskId
 from assignor_cli.tables import View, paragraph
+from rebalance_analysis.commands.change_titles import (
+    ChangeTitle,
+    active_process,
+    owners_before,
+    reason_for,
+    same_copies,
+    same_standbys,
+    title_of,
+)
 from rebalance_analysis.commands.history_lines import (
     cause_lines,
     explained_words,
@@ -25,17 +34,8 @@ from rebalance_analysis.commands.history_lines import (
     rebalance_heading,
     rebalances_text,
 )
-from rebalance_analysis.commands.told_changes import (
-    ToldChange,
-    active_process,
-    owners_before,
-    reason_for,
-    same_copies,
-    same_standbys,
-    told_change,
-)
 from rebalance_analysis.history import GroupHistory, GroupRebalance, PlacedCopy, RebalanceFacts, TaskRebalance
-from rebalance_analysis.history.words import copies_text, time_text
+from rebalance_analysis.history.wording import copies_text, time_text
 from rebalance_analysis.short_reasons import LAG, ShortReason, missing_standbys
 
 BLOCKS_SHOWN = 8
@@ -45,21 +45,21 @@ TASKS_SHOWN = 12
 INSTANCES_SHOWN = 6
 
 _IN_BLOCK = 4
-_ORDER = list(ToldChange)
-_MOVING = (ToldChange.MOVES, ToldChange.HELD_BACK)
+_ORDER = list(ChangeTitle)
+_MOVING = (ChangeTitle.MOVES, ChangeTitle.HELD_BACK)
 
 
 class _HistoryBlock(NamedTuple):
     """What the history says of a task: tasks with equal blocks are told together. Empty texts are not said."""
 
-    change: ToldChange
+    change: ChangeTitle
     where: str
     was: str
     now: str
     because: str
 
 
-class _ToldTask(NamedTuple):
+class _TitledTask(NamedTuple):
     """`block`: with standbys. `without_standbys`: the same about the active copy alone. `place`: from where to where it
     goes. `lags`: of the reason.
     """
@@ -95,11 +95,11 @@ def group_history_text(group_id: str, history: GroupHistory, recorded: int | Non
 
 def _each_task(each: GroupRebalance, names: ShortNames, view: View) -> Iterator[str]:
     for told in each.told:
-        change = told_change(told)
-        if change is ToldChange.GONE and not told.before:
+        change = title_of(told)
+        if change is ChangeTitle.GONE and not told.before:
             continue
         yield f"  {told.task} {change.of(1)}"
-        if told.before and change is not ToldChange.STAYS:
+        if told.before and change is not ChangeTitle.STAYS:
             yield labelled("was", copies_text(told.before, names, lags=False), view, indent=_IN_BLOCK)
         if told.copies:
             yield labelled("is", copies_text(told.copies, names), view, indent=_IN_BLOCK)
@@ -110,15 +110,15 @@ def _each_task(each: GroupRebalance, names: ShortNames, view: View) -> Iterator[
 
 def _blocks(each: GroupRebalance, names: ShortNames, view: View) -> Iterator[str]:
     """What changed, most important first, and how many tasks stay where they are."""
-    found = [(told_change(task), task) for task in each.told]
-    told = [_told(task, change, names) for change, task in found if change is not ToldChange.GONE or task.before]
-    changed = [task for task in told if task.block.change is not ToldChange.STAYS]
+    found = [(title_of(task), task) for task in each.told]
+    told = [_told(task, change, names) for change, task in found if change is not ChangeTitle.GONE or task.before]
+    changed = [task for task in told if task.block.change is not ChangeTitle.STAYS]
     blocks = _alike(changed, lambda task: task.block)
     if len(blocks) > BLOCKS_SHOWN:
         blocks = _alike(changed, lambda task: task.without_standbys)
     moving = sum(1 for task in changed if task.block.change in _MOVING)
     if sum(1 for block, _ in blocks if block.change in _MOVING) > 1:
-        yield labelled("in all", f"{moving} of {_tasks(len(told))} {ToldChange.MOVES.of(moving)}", view)
+        yield labelled("in all", f"{moving} of {_tasks(len(told))} {ChangeTitle.MOVES.of(moving)}", view)
     for block, tasks in blocks[:BLOCKS_SHOWN]:
         yield from _block(block, tasks, view)
     yield from _rest([task for _, tasks in blocks[BLOCKS_SHOWN:] for task in tasks], view)
@@ -128,15 +128,15 @@ def _blocks(each: GroupRebalance, names: ShortNames, view: View) -> Iterator[str
 
 
 def _alike(
-    tasks: Iterable[_ToldTask], block_of: Callable[[_ToldTask], _HistoryBlock]
-) -> list[tuple[_HistoryBlock, list[_ToldTask]]]:
-    found: dict[_HistoryBlock, list[_ToldTask]] = {}
+    tasks: Iterable[_TitledTask], block_of: Callable[[_TitledTask], _HistoryBlock]
+) -> list[tuple[_HistoryBlock, list[_TitledTask]]]:
+    found: dict[_HistoryBlock, list[_TitledTask]] = {}
     for task in tasks:
         found.setdefault(block_of(task), []).append(task)
     return sorted(found.items(), key=lambda row: (_ORDER.index(row[0].change), -len(row[1]), row[1][0].task))
 
 
-def _rest(tasks: Sequence[_ToldTask], view: View) -> Iterator[str]:
+def _rest(tasks: Sequence[_TitledTask], view: View) -> Iterator[str]:
     """Tasks that are told without a reason: a paragraph for each kind of change, with from where to where."""
     for change in _ORDER:
         same = [task for task in tasks if task.block.change is change]
@@ -150,7 +150,7 @@ def _rest(tasks: Sequence[_ToldTask], view: View) -> Iterator[str]:
         yield paragraph("", title, view, indent=2)
 
 
-def _by_place(task: _ToldTask) -> tuple[str, TaskId]:
+def _by_place(task: _TitledTask) -> tuple[str, TaskId]:
     return task.place, task.task
 
 
@@ -177,7 +177,7 @@ def _without_standbys(each: GroupRebalance) -> list[TaskId]:
     return [task.task for task in each.told if task.explanation and missing_standbys(task.explanation)]
 
 
-def _block(block: _HistoryBlock, tasks: Sequence[_ToldTask], view: View) -> Iterator[str]:
+def _block(block: _HistoryBlock, tasks: Sequence[_TitledTask], view: View) -> Iterator[str]:
     shown = tasks_text([task.task for task in tasks])
     yield paragraph("", f"{_tasks(len(tasks))} {block.change.of(len(tasks))}{block.where}: {shown}", view, indent=2)
     because = _with_lags(block.because, [task.lags for task in tasks])
@@ -186,24 +186,24 @@ def _block(block: _HistoryBlock, tasks: Sequence[_ToldTask], view: View) -> Iter
             yield labelled(label, text, view, indent=_IN_BLOCK)
 
 
-def _told(each: TaskRebalance, change: ToldChange, names: ShortNames) -> _ToldTask:
+def _told(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> _TitledTask:
     active = names.short(active_process(each.copies))
-    if change is ToldChange.HANDED_OVER and same_copies(each):
+    if change is ChangeTitle.HANDED_OVER and same_copies(each):
         handed_over = _HistoryBlock(change, f" to {active}", "", "", "")
-        return _ToldTask(each.task, handed_over, handed_over, "", ())
+        return _TitledTask(each.task, handed_over, handed_over, "", ())
     reason = ShortReason(_decided_elsewhere(each)) if each.differs else reason_for(each, change, names)
-    if change is ToldChange.THREAD and same_standbys(each):
+    if change is ChangeTitle.THREAD and same_standbys(each):
         given_up = " once it is given up" if any(copy.held_back for copy in each.copies) else ""
         thread = _HistoryBlock(change, f" of {active}{given_up}", "", "", reason.template)
-        return _ToldTask(each.task, thread, thread, f" of {active}{given_up}", reason.lags)
+        return _TitledTask(each.task, thread, thread, f" of {active}{given_up}", reason.lags)
     before = [_copy_text(copy, names) for copy in each.before] or _as_members_say(each, names)
     now = [_copy_text(copy, names, _giver(each, names)) for copy in each.copies] or ["nowhere"]
     block = _HistoryBlock(change, "", ", ".join(before), ", ".join(now), reason.template)
-    if change not in _MOVING and change is not ToldChange.STARTS:
-        return _ToldTask(each.task, block, block, "", reason.lags)
+    if change not in _MOVING and change is not ChangeTitle.STARTS:
+        return _TitledTask(each.task, block, block, "", reason.lags)
     active_alone = _HistoryBlock(change, "", "".join(before[:1]), now[0], reason.template)
-    from_whom = "".join(f" from {name}" for name in _owners(each, names)) if change is not ToldChange.STARTS else ""
-    return _ToldTask(each.task, block, active_alone, f"{from_whom} to {active}", reason.lags)
+    from_whom = "".join(f" from {name}" for name in _owners(each, names)) if change is not ChangeTitle.STARTS else ""
+    return _TitledTask(each.task, block, active_alone, f"{from_whom} to {active}", reason.lags)
 
 
 def _owners(each: TaskRebalance, names: ShortNames) -> list[str]:
@@ -331,7 +331,7 @@ def tasks_text(tasks: Sequence[TaskId]) -> str:
 def _stay_text(stayed: int, every: int) -> str:
     if stayed == every:
         return "the task stays where it is" if every == 1 else f"all {every} tasks stay where they are"
-    return f"{_tasks(stayed)} {ToldChange.STAYS.of(stayed)}"
+    return f"{_tasks(stayed)} {ChangeTitle.STAYS.of(stayed)}"
 
 
 def _tasks(count: int) -> str:

@@ -9,7 +9,7 @@ from assignor.names import FullNames, InstanceNames, ShortNames
 from assignor.types import ProcessId, TaskId
 from assignor_cli.tables import View, paragraph
 from rebalance_analysis.history import RebalanceFacts, TaskRebalance
-from rebalance_analysis.history.words import duration, time_text, triggers_text
+from rebalance_analysis.history.wording import duration, time_text, triggers_text
 from rebalance_analysis.short_reasons import ROUND_ROBIN
 
 _WHAT_ROUND_ROBIN_IS = (

@@ -21,7 +21,7 @@ from rebalance_analysis.commands.history_lines import (
     waiting_for_a_turn,
 )
 from rebalance_analysis.history import TaskChange, TaskHistory, TaskRebalance, TaskSummary, TaskWaiting
-from rebalance_analysis.history.words import copies_text, duration, lag_text, time_text
+from rebalance_analysis.history.wording import copies_text, duration, lag_text, time_text
 from rebalance_analysis.short_reasons import LAG, short_reason
 
 DIFFERS = "recorded placement differs from this program's: reasons are of a re-run"

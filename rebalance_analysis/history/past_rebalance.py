@@ -102,5 +102,5 @@ def _error(ran: Rerun) -> str | None:
     if ran.recorded.output is not None and ran.recorded.output.error is not None:
         return ran.recorded.output.error
     if ran.result.error is not None and ran.recorded.output is None:
-        return ran.result.error.as_told()
+        return ran.result.error.with_hint()
     return None if ran.result.error_code is AssignorErrorCode.NONE else ran.result.error_code.name

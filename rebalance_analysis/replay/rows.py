@@ -134,7 +134,7 @@ def _result(ran: Rerun) -> _Result:
     result = ran.result
     error = result.error_code.name if result.error_code is not AssignorErrorCode.NONE else None
     if result.error is not None:
-        error = result.error.as_told()
+        error = result.error.with_hint()
     at_ms = result.probing_rebalance_at_ms
     return _Result(result.problem, result.placement, error, at_ms is not None, at_ms, result.followup_rebalance)
 

@@ -40,7 +40,7 @@ class LoopFinder:
         if trigger is not ForecastTrigger.FOLLOW_UP:
             self._last_other = number
         acceptable_lag = decided.problem.configs.acceptable_recovery_lag
-        key = _digest((_holdings(members, now_ms), _unreported(members, acceptable_lag, now_ms), _output(decided)))
+        key = _digest((_assigned(members, now_ms), _unreported(members, acceptable_lag, now_ms), _output(decided)))
         now = _LoopCandidate(number, _digest(_ages(members, now_ms)))
         before = self._seen.get(key)
         self._seen[key] = now
@@ -53,14 +53,14 @@ def _digest(value: object) -> Digest:
     return hashlib.blake2b(repr(value).encode(), digest_size=16).digest()
 
 
-def _holdings(members: Members, now_ms: int) -> list[object]:
+def _assigned(members: Members, now_ms: int) -> list[object]:
     """For every thread: its active tasks, its standbys, and the lag of all that it reports."""
-    holdings: list[object] = []
+    assigned: list[object] = []
     for name, sums in members.offset_sums(now_ms).items():
         thread = members.threads[name]
         lags = [(*task, _lag(members, task, offset_sum, now_ms)) for task, offset_sum in sorted(sums.items())]
-        holdings.append((sorted(map(tuple, thread.active)), sorted(map(tuple, thread.standby)), lags))
-    return holdings
+        assigned.append((sorted(map(tuple, thread.active)), sorted(map(tuple, thread.standby)), lags))
+    return assigned
 
 
 def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:

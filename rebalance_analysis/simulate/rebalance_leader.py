@@ -61,7 +61,7 @@ class RebalanceLeader:
         try:
             return self._decided(result), members
         except KafkaError as error:
-            raise RebalanceNotPlaced(error.as_told()) from error
+            raise RebalanceNotPlaced(error.with_hint()) from error
 
     def next_rebalance(self, members: Members, now_ms: int) -> Decided:
         sums = members.offset_sums(now_ms)
@@ -79,7 +79,7 @@ class RebalanceLeader:
         rerun = run_recorded(recorded, self._load_own)
         assert isinstance(rerun, RerunRebalance)
         if rerun.result.error is not None:
-            raise RebalanceNotPlaced(rerun.result.error.as_told())
+            raise RebalanceNotPlaced(rerun.result.error.with_hint())
         if rerun.result.error_code is not AssignorErrorCode.NONE:
             raise RebalanceNotPlaced(f"every member is sent the error {rerun.result.error_code.name}")
         return rerun.result

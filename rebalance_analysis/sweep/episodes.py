@@ -146,6 +146,6 @@ def _shape(recorded: RecordedRebalance) -> bytes:
 
 def _reject(line: Line, error: AssignorFault) -> Reject:
     kind = REFUSED if isinstance(error, NotBuiltYet) else UNUSABLE
-    reason = f"no placement: {error.as_told()}" if isinstance(error, KafkaError) else str(error)
+    reason = f"no placement: {error.with_hint()}" if isinstance(error, KafkaError) else str(error)
     text = None if line.content is None else line.content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     return Reject(line.where, kind, reason, text)

@@ -125,7 +125,7 @@ class SweepWork:
             )
             total.add(ahead, configs.num_standby_replicas)
         except AssignorFault as error:
-            total.add_failure(error.as_told() if isinstance(error, KafkaError) else str(error))
+            total.add_failure(error.with_hint() if isinstance(error, KafkaError) else str(error))
         except Exception as error:  # one forecast that finds a fault of this program must not cost all the others
             total.add_failure(f"a fault of this program: {type(error).__name__}: {error}")
         total.compute_ms += (time.perf_counter() - started) * 1_000

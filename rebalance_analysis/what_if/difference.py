@@ -151,7 +151,7 @@ def summary(ran: Rerun, restore_records_per_s: float = RESTORE_RECORDS_PER_S) ->
 
 
 def _why_not(result: RebalanceResult) -> str:
-    return result.error_code.name if result.error is None else result.error.as_told()
+    return result.error_code.name if result.error is None else result.error.with_hint()
 
 
 def _slowest(problem: PlacementProblem, records: Mapping[ProcessId, int], records_per_s: float) -> float:

@@ -75,10 +75,10 @@ class LocalProcesses:
         while self._processes and (left_s := deadline_s - time.monotonic()) > 0:
             ready = wait([each.pipe for each in self._processes], left_s)
             for each in [each for each in self._processes if each.pipe in ready]:
-                self._hear(each)
+                self._receive(each)
         return bool(self._processes)
 
-    def _hear(self, each: _Process) -> None:
+    def _receive(self, each: _Process) -> None:
         try:
             kind, text = each.pipe.recv()
             if kind == _FAILED:

@@ -43,7 +43,7 @@ class MemberView:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldByInstance:
+class ReportedNotice:
     """A notice of an instance. `count`: of records, or of lines logged. `at_ms`: of the last, since the epoch."""
 
     process_id: str
@@ -67,7 +67,7 @@ class GroupView:
     lags: Mapping[tuple[str, str], int] = field(repr=False)
     condition: str | None = None
     advice: str | None = None
-    notices: tuple[ToldByInstance, ...] = ()
+    notices: tuple[ReportedNotice, ...] = ()
 
     @property
     def is_settled(self) -> bool:
@@ -191,8 +191,8 @@ def _member_view(member: Mapping[str, object]) -> MemberView:
     )
 
 
-def _told(notice: Mapping[str, object]) -> ToldByInstance:
-    return ToldByInstance(
+def _told(notice: Mapping[str, object]) -> ReportedNotice:
+    return ReportedNotice(
         str(notice["process_id"]),
         str(notice["code"]),
         str(notice["text"]),

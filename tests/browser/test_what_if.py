@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from coordinator_api.views.words import count, duration
+from coordinator_api.views.wording import count, duration
 from tests.browser.few_members import FewMembers
 from tests.browser.keyboard import press_on, tab_to
 from tests.coordinator_api.service_process import ServiceProcess

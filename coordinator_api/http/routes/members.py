@@ -197,10 +197,10 @@ async def process_heartbeat(
         if connection is not None:
             coordinator.connection_lost(connection.number)
 
-    beat = events.ProcessHeartbeat(body.heartbeats(), None if connection is None else connection.number_of_heartbeat())
+    event = events.ProcessHeartbeat(body.heartbeats(), None if connection is None else connection.number_of_heartbeat())
     with coordinator.long_polls.one() if waits else nullcontext():
-        heard = await runtime.process_heartbeat(beat, body.known, wait_s if waits else 0, caller_gone)
-    answered = accepted(heard, ProcessHeartbeatAnswered)
+        outcome = await runtime.process_heartbeat(event, body.known, wait_s if waits else 0, caller_gone)
+    answered = accepted(outcome, ProcessHeartbeatAnswered)
     if body.notices:
         runtime.take_notices(answered, body.process_notices())
     return answer(ProcessHeartbeatAnswer.model_validate(answered))

@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.views.levers import DONE
-from coordinator_api.views.words import sentence
+from coordinator_api.views.wording import sentence
 from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.lever_forms import LABELS
 from coordinator_client.access.principals import Right

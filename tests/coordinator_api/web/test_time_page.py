@@ -13,7 +13,7 @@ import pytest
 
 from assignor.snapshot import Member
 from coordinator_api.store.errors import StoreError
-from coordinator_api.views.words import count, hold_text
+from coordinator_api.views.wording import count, hold_text
 from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_api.http.models.groups import UnreadableGroupLine
-from coordinator_api.views import words
+from coordinator_api.views import wording
 from coordinator_api.views.levers import ActiveLever, active_levers
 from coordinator_api.web.group_summaries import GroupSummary, SummarizedLine, SummarizedList
 from coordinator_api.web.groups_page import GroupsShown, chosen
@@ -57,14 +57,14 @@ def shown(found: GroupsShown) -> list[str]:
     ],
 )
 def test_should_say_how_long_something_takes(ms: int, said: str) -> None:
-    assert words.duration(ms).replace("\u00a0", " ") == said
+    assert wording.duration(ms).replace("\u00a0", " ") == said
 
 
 def test_should_say_counts_and_moments() -> None:
-    assert (words.count(None), words.count(7), words.count(1_234_567)) == ("–", "7", "1\u202f234\u202f567")
-    assert words.utc(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
-    assert words.utc_iso(10**20) == "1970-01-01T00:00:00Z"
-    assert (words.plural(1, "member"), words.plural(2, "member")) == ("1 member", "2 members")
+    assert (wording.count(None), wording.count(7), wording.count(1_234_567)) == ("–", "7", "1\u202f234\u202f567")
+    assert wording.utc(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
+    assert wording.utc_iso(10**20) == "1970-01-01T00:00:00Z"
+    assert (wording.plural(1, "member"), wording.plural(2, "member")) == ("1 member", "2 members")
 
 
 def test_should_sum_up_a_group() -> None:
@@ -183,5 +183,5 @@ def test_should_name_each_lever_that_is_on() -> None:
 
 
 def test_should_make_a_sentence_of_a_problem() -> None:
-    assert words.sentence("there is no group x") == "There is no group x."
-    assert words.sentence("num.standby.replicas must be a number") == "num.standby.replicas must be a number."
+    assert wording.sentence("there is no group x") == "There is no group x."
+    assert wording.sentence("num.standby.replicas must be a number") == "num.standby.replicas must be a number."

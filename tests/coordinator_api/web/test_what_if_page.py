@@ -16,7 +16,7 @@ from assignor.task_assignors.base import Placement, PlacementProblem
 from coordinator_api.errors import AssignorNotListed
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.definitions import DocumentBounds
-from coordinator_api.views.words import count
+from coordinator_api.views.wording import count
 from coordinator_client.access.principals import Right
 from rebalance_analysis.simulate import ForecastModel
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants

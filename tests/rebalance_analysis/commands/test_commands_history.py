@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rebalance_analysis.history.words import duration, time_text
+from rebalance_analysis.history.wording import duration, time_text
 from rebalance_analysis.reading import group_history
 from tests.checkout import ROOT, VECTORS
 from tests.program import SMOKE, assignor, write_lines

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.workers.group_status import CopyStatus, GroupStatus, InstanceNotice, ThreadRow, merged
-from spark_jobs.workers.group_view import GroupView, MemberView, ToldByInstance
+from spark_jobs.workers.group_view import GroupView, MemberView, ReportedNotice
 
 ENDPOINT = "127.0.0.1:7071"
 
@@ -67,7 +67,7 @@ def test_should_take_counts_from_the_instance_and_notices_and_advice_from_the_co
         "threads": [{"name": "a-t0", "state": "running", "tasks": [], "processed": 9, "dropped": 4, "passed_over": 2}]
     }
     notices = tuple(
-        ToldByInstance(process, "RECORDS_DROPPED", "late", 4, 1_000) for process in ("process", "0123456789ab-gone")
+        ReportedNotice(process, "RECORDS_DROPPED", "late", 4, 1_000) for process in ("process", "0123456789ab-gone")
     )
     seen = replace(view(member("a-t0")), condition="NO_TASKS", advice="Do it.", notices=notices)
     status_of_group = merged("app", seen, {ENDPOINT: status})

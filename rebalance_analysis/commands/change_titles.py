@@ -20,7 +20,7 @@ class Title(NamedTuple):
     of_several: str
 
 
-class ToldChange(Enum):
+class ChangeTitle(Enum):
     """Kinds of changes, most important first."""
 
     MOVES = Title("moves", "move")
@@ -40,27 +40,27 @@ class ToldChange(Enum):
 
 
 _SAME = {
-    TaskChange.MOVED: ToldChange.MOVES,
-    TaskChange.HELD_BACK: ToldChange.HELD_BACK,
-    TaskChange.FIRST: ToldChange.STARTS,
-    TaskChange.HANDED_OVER: ToldChange.HANDED_OVER,
-    TaskChange.NOT_PLACED: ToldChange.NO_OWNER,
-    TaskChange.ABSENT: ToldChange.GONE,
-    TaskChange.THREAD: ToldChange.THREAD,
-    TaskChange.STAYED: ToldChange.STAYS,
+    TaskChange.MOVED: ChangeTitle.MOVES,
+    TaskChange.HELD_BACK: ChangeTitle.HELD_BACK,
+    TaskChange.FIRST: ChangeTitle.STARTS,
+    TaskChange.HANDED_OVER: ChangeTitle.HANDED_OVER,
+    TaskChange.NOT_PLACED: ChangeTitle.NO_OWNER,
+    TaskChange.ABSENT: ChangeTitle.GONE,
+    TaskChange.THREAD: ChangeTitle.THREAD,
+    TaskChange.STAYED: ChangeTitle.STAYS,
 }
 
 
-def told_change(each: TaskRebalance) -> ToldChange:
+def title_of(each: TaskRebalance) -> ChangeTitle:
     """The members say where a task was before the first rebalance that is recorded."""
     active = active_process(each.copies)
     previous = owners_before(each)
     if each.change is TaskChange.FIRST and active is not None and previous:
-        return ToldChange.STAYS if active in previous else ToldChange.MOVES
+        return ChangeTitle.STAYS if active in previous else ChangeTitle.MOVES
     if each.change is TaskChange.HELD_BACK and active is None:
-        return ToldChange.NO_OWNER
+        return ChangeTitle.NO_OWNER
     if each.change is TaskChange.HELD_BACK and active in previous:
-        return ToldChange.THREAD
+        return ChangeTitle.THREAD
     if each.change is TaskChange.COPIES:
         return _of_standbys(each)
     return _SAME[each.change]
@@ -86,16 +86,16 @@ def same_standbys(each: TaskRebalance) -> bool:
     return before == now
 
 
-def reason_for(each: TaskRebalance, change: ToldChange, names: ShortNames) -> ShortReason:
+def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
     """Why, in one clause; an empty one when nothing was logged."""
     explanation, problem = each.explanation, each.problem
-    if explanation is None or problem is None or change is ToldChange.STAYS:
+    if explanation is None or problem is None or change is ChangeTitle.STAYS:
         return ShortReason("")
-    if change is ToldChange.HANDED_OVER and active_process(each.before) == active_process(each.copies):
+    if change is ChangeTitle.HANDED_OVER and active_process(each.before) == active_process(each.copies):
         return ShortReason("its owner has given it up")
-    if change is ToldChange.THREAD:
+    if change is ChangeTitle.THREAD:
         return ShortReason("the tasks of an instance are balanced over its threads")
-    of_standbys = change in (ToldChange.STANDBYS, ToldChange.WARM_UP, ToldChange.NO_WARM_UP)
+    of_standbys = change in (ChangeTitle.STANDBYS, ChangeTitle.WARM_UP, ChangeTitle.NO_WARM_UP)
     if of_standbys and explanation.target in (None, active_process(each.copies)):
         before, now = map(_places, _both(each))
         gone = {process for _, process in before} - {process for _, process in now}
@@ -104,12 +104,12 @@ def reason_for(each: TaskRebalance, change: ToldChange, names: ShortNames) -> Sh
     return short_reason(explanation, problem, names.short) or ShortReason("")
 
 
-def _of_standbys(each: TaskRebalance) -> ToldChange:
+def _of_standbys(each: TaskRebalance) -> ChangeTitle:
     before, now = map(_places, _both(each))
     new, lost = ({role for role, _ in places} for places in (now - before, before - now))
     if new == {Role.WARM_UP} and not lost:
-        return ToldChange.WARM_UP
-    return ToldChange.NO_WARM_UP if lost == {Role.WARM_UP} and not new else ToldChange.STANDBYS
+        return ChangeTitle.WARM_UP
+    return ChangeTitle.NO_WARM_UP if lost == {Role.WARM_UP} and not new else ChangeTitle.STANDBYS
 
 
 def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
