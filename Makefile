@@ -37,6 +37,8 @@ $(VENV)/.ready: requirements.lock requirements-java.lock pyproject.toml Makefile
 		$(INSTALL) -r requirements-java.lock; \
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@find assignor spark_jobs -name __pycache__ -prune -exec rm -r {} + # what is left of a folder that has gone is a package to Python
+	@find assignor spark_jobs -type d -empty -delete
 	@touch $@
 
 $(VENV)/.compiled: $(VENV)/.ready setup.py $(wildcard $(COMPILED))

@@ -97,4 +97,4 @@ _LAZY = LazyNames(_NAMES_OF, globals())
 __all__ = [*_LAZY.names()]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
-name_new_modules(MOVED_OUT_OF_THE_CORE)
+name_new_modules(__path__, MOVED_OUT_OF_THE_CORE)

@@ -1,10 +1,13 @@
-"""Where modules have gone: the import of an old name fails with the new one."""
+"""Where modules have gone: the import of an old name fails with the new one.
+
+A package appends an entry to its `__path__` that names no directory. Python asks the finder of that entry for a module
+of the package that no directory has.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from importlib.abc import MetaPathFinder
+from collections.abc import Mapping, MutableSequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -28,21 +31,27 @@ MOVED_OUT_OF_THE_CORE = {
 }
 
 
-class _MovedModules(MetaPathFinder):
-    """Asked first: a checkout may still have the old folder, with what Python has cached in it."""
+class _MovedModules:
+    """The finder of one entry of a package's `__path__`. `new_names`: by the old ones."""
 
     def __init__(self, new_names: Mapping[str, str]) -> None:
         self._new_names = new_names
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
         """None for every other name. Raises ImportError."""
         if new_name := self._new_names.get(fullname):
             raise ImportError(f"{fullname} is now {new_name}", name=fullname)
         return None
 
 
-def name_new_modules(new_names: Mapping[str, str]) -> None:
-    """From now on, in this process. `new_names`: by the old ones."""
-    sys.meta_path.insert(0, _MovedModules(new_names))
+def name_new_modules(package_path: MutableSequence[str], new_names: Mapping[str, str]) -> None:
+    """From now on, in this process. `package_path`: the package's `__path__`."""
+    entry = f"moved modules, such as {next(iter(new_names))}"
+
+    def finder_of(path_entry: str) -> _MovedModules:
+        if path_entry != entry:
+            raise ImportError  # the next hook is asked
+        return _MovedModules(new_names)
+
+    sys.path_hooks.append(finder_of)
+    package_path.append(entry)

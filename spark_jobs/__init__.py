@@ -10,6 +10,7 @@
 from assignor.moved_modules import name_new_modules
 
 name_new_modules(
+    __path__,
     {
         "spark_jobs.batch": "spark_engine.batch",
         "spark_jobs.batch_commands": "rebalance_analysis.batch_commands",
@@ -17,5 +18,5 @@ name_new_modules(
         "spark_jobs.replay": "rebalance_analysis.replay",
         "spark_jobs.session": "spark_engine.session",
         "spark_jobs.sweep": "rebalance_analysis.sweep",
-    }
+    },
 )
