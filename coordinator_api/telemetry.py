@@ -201,7 +201,7 @@ class OwnerlessTasks:
         self._counted_until_ms = max(now_ms, self._counted_until_ms)
         return passed
 
-    def take(self, record: CoordinatorRecord, at_ms: int) -> None:
+    def note(self, record: CoordinatorRecord, at_ms: int) -> None:
         """A record was committed at `at_ms`."""
         match record:
             case MemberRemoved(member_id, reason):
@@ -256,7 +256,7 @@ class OwnerlessTasks:
 
 
 def takes_long(record: CoordinatorRecord) -> bool:
-    """Whether `take` reads the assignments of all members for it."""
+    """Whether `note` reads the assignments of all members for it."""
     return isinstance(record, RebalanceCompleted) and record.end.outcome in _HELD_BACK
 
 
@@ -320,11 +320,11 @@ class GroupStanding:
             elif takes_long(what):
                 self._thread = asyncio.create_task(self._take_in_thread(what, at_ms))
             else:
-                self._owners.take(what, at_ms)
+                self._owners.note(what, at_ms)
 
     async def _take_in_thread(self, record: CoordinatorRecord, at_ms: int) -> None:
         try:
-            await asyncio.to_thread(self._owners.take, record, at_ms)
+            await asyncio.to_thread(self._owners.note, record, at_ms)
         finally:
             self._thread = None
             self._take()

@@ -126,7 +126,7 @@ class Quotas:
         self._elsewhere: frozenset[str] = frozenset()
         self._tenants: dict[str, Counter[str]] = {}
 
-    def take_group(self, group_id: str, tenant: str = "") -> bool:
+    def count_group(self, group_id: str, tenant: str = "") -> bool:
         """Count the group. Returns whether it is new. Raises TooManyGroups when its tenant may have no more."""
         if group_id in self._groups and self._groups[group_id]["groups"]:
             return False

@@ -163,7 +163,7 @@ class Coordinator:
         if len(self.groups.keys() | self.lease.known_ids() | set(self._locks)) > self.settings.group_max_count:
             # not how many: they are of others as well
             raise TooManyGroups("this service has as many groups as it may (group.max.count)")
-        is_counted_now = self.quotas.take_group(group_id, tenant)
+        is_counted_now = self.quotas.count_group(group_id, tenant)
         try:
             # the store may have the group: a PUT that failed may have been written after all
             log = await self.repository.load_group(group_id)
@@ -384,7 +384,7 @@ class Coordinator:
 
     async def _open_group(self, group_id: str, epoch: int) -> bool:
         """Whether there is such a group. Raises NotOwner, and StoreError when the store cannot be read for now."""
-        self.quotas.take_group(group_id)
+        self.quotas.count_group(group_id)
         is_shared = self.lease.is_shared
         try:
             log = await self.repository.load_group(group_id)

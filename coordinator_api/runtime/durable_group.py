@@ -1,6 +1,6 @@
-"""One group and its records in the store, kept equal: many events are taken in memory, then committed together.
+"""One group and its records in the store, kept equal: many events are applied in memory, then committed together.
 
-    take: Group.handle -> Group.apply, in memory        any number of times
+    apply: Group.handle -> Group.apply, in memory        any number of times
     commit: all their records (and the recording of a rebalance) in ONE transaction        then `image` shows them
 
 Between the two, `group` is ahead of `image`. Everybody but the next event sees `image`, which is never ahead of the
@@ -71,7 +71,7 @@ REPLAYED_IN_A_THREAD_BYTES = 65_536
 
 
 class DurableGroup:
-    """The caller sees to it that no two of `take`, `commit`, `reload` and `compact_if_long` run at once.
+    """The caller sees to it that no two of `apply`, `commit`, `reload` and `compact_if_long` run at once.
 
     `image`: the state that is committed. Immutable, so it may be read anywhere at any time. `committed_sessions`: from
     before the first uncommitted event; a member that was removed since is still in it. `stored_bytes`: of the group's
@@ -99,9 +99,9 @@ class DurableGroup:
 
     def _load(self, stored: GroupLog, replayed: Group) -> None:
         self.group = replayed
-        self.image = self._taken_image = self.group.image
+        self.image = self._applied_image = self.group.image
         self.committed_sessions = self.group.sessions
-        self._taken: list[CoordinatorRecord] = []
+        self._applied: list[CoordinatorRecord] = []
         self._deleted = False
         self._sequence = stored.sequence
         self._log_bytes = sum(map(len, stored.records))
@@ -127,41 +127,41 @@ class DurableGroup:
         self.is_uncertain = False
         self._telemetry.logger.warning("group_reloaded", sequence=stored.sequence)
 
-    def take(self, event: Event, now_ms: int, tenant: str = "") -> Outcome:
+    def apply(self, event: Event, now_ms: int, tenant: str = "") -> Outcome:
         """What the event leads to, in memory. It counts when `commit` has returned. `tenant`: whose quotas hold for it.
 
         An event that `Group.handle` fails on leaves no trace, and the group goes on. One whose records cannot be
         applied leaves the group uncertain. Raises what they raise.
         """
         outcome = self.group.handle(self._within_quotas(event, tenant) if tenant else event, now_ms)
-        if not self._taken:
+        if not self._applied:
             self.committed_sessions = self.group.sessions
         try:
             self.group.apply(outcome.records, now_ms)
         except BaseException:
             self.reload_before_next_event()
             raise
-        self._taken.extend(outcome.records)
-        self._taken_image = self.group.image
+        self._applied.extend(outcome.records)
+        self._applied_image = self.group.image
         if outcome.records:
             self._note_use()
         self._deleted = self._deleted or (isinstance(event, DeleteGroup) and bool(outcome.records))
         return outcome
 
     async def commit(self, response: Response, recording_for: RecordingFor | None) -> tuple[CoordinatorRecord, ...]:
-        """Write what was taken since the last commit, in one transaction. Returns the records.
+        """Write what was applied since the last commit, in one transaction. Returns the records.
 
-        `response`, `recording_for`: of the last event that was taken. Raises StoreError when it could not be committed;
-        whatever it raises, the group is uncertain, unless nothing was to be written.
+        `response`, `recording_for`: of the last event that was applied. Raises StoreError when it could not be
+        committed; whatever it raises, the group is uncertain, unless nothing was to be written.
         """
-        image, taken, deleted = self._taken_image, tuple(self._taken), self._deleted
-        self._taken, self._deleted = [], False
-        if not taken:
+        image, applied, deleted = self._applied_image, tuple(self._applied), self._deleted
+        self._applied, self._deleted = [], False
+        if not applied:
             self._lease.check()  # these answers come from memory alone
             return ()
         try:
             self._lease.check()
-            await self._write(taken, response, recording_for, deleted)
+            await self._write(applied, response, recording_for, deleted)
         except NotOwner:
             self.reload_before_next_event()
             self._lease.was_lost()
@@ -171,7 +171,7 @@ class DurableGroup:
             raise
         self.image = image
         self._note_use()
-        return taken
+        return applied
 
     def renew(self) -> None:
         """Have `compact_if_long` begin a new log, however long the present one is: what the store has is damaged."""
@@ -209,7 +209,7 @@ class DurableGroup:
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
         """The event, with `no_room` set to the reason if a quota refuses it. Nothing else happens until it has been
-        taken, so that of two members for one place one gets in.
+        applied, so that of two members for one place one gets in.
         """
         quotas, no_room = self._environment.quotas, None
         match event:
@@ -225,30 +225,30 @@ class DurableGroup:
         self._environment.quotas.note(self.group.group_id, self._members(), self.stored_bytes)
 
     def _members(self, joining: int = 0) -> int:
-        """How many the group has, whether or not what was taken is committed: a place that is given up is free when the
-        commit of that is made. Those of a group that is led elsewhere have joined elsewhere.
+        """How many the group has, whether or not what was applied is committed: a place that is given up is free when
+        the commit of that is made. Those of a group that is led elsewhere have joined elsewhere.
         """
-        taken = self._taken_image
-        return 0 if taken.led_by is not None else max(len(self.image.members), len(taken.members) + joining)
+        applied = self._applied_image
+        return 0 if applied.led_by is not None else max(len(self.image.members), len(applied.members) + joining)
 
     async def _write(
         self,
-        taken: tuple[CoordinatorRecord, ...],
+        applied: tuple[CoordinatorRecord, ...],
         response: Response,
         recording_for: RecordingFor | None,
         deleted: bool,
     ) -> None:
         # a rebalance of a large group takes time to encode, and its recording to pack
         recording = None if recording_for is None else await asyncio.to_thread(recording_for, response)
-        in_thread = recording is not None or len(taken) >= ENCODED_IN_A_THREAD
-        lines = await asyncio.to_thread(_encoded, taken) if in_thread else _encoded(taken)
+        in_thread = recording is not None or len(applied) >= ENCODED_IN_A_THREAD
+        lines = await asyncio.to_thread(_encoded, applied) if in_thread else _encoded(applied)
         group_id = self.group.group_id
         with self._telemetry.metrics.commit_latency.time():
             if deleted:
                 await self._repository.delete(group_id, self._sequence, epoch=self._lease.epoch)
                 self.stored_bytes = 0
                 return
-            notes = _notes_of(taken)
+            notes = _notes_of(applied)
             writing = self._repository.append(
                 group_id,
                 self._sequence,
@@ -256,7 +256,7 @@ class DurableGroup:
                 recording,
                 notes,
                 epoch=self._lease.epoch,
-                members=_joined_here(self._taken_image),
+                members=_joined_here(self._applied_image),
             )
             # a task of its own: what the store waits for resumes the store alone, and none of its callers
             written = await asyncio.create_task(writing)

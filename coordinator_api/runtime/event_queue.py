@@ -189,7 +189,7 @@ class EventQueue:
             if isinstance(waiting.event, Tick):
                 await sockets_read()
             try:
-                outcome = self._durable.take(waiting.event, now_ms, waiting.tenant)
+                outcome = self._durable.apply(waiting.event, now_ms, waiting.tenant)
             except Exception as error:  # a bug in the group's rules: the other events are not to suffer from it
                 waiting.fail(error)
                 if self._durable.is_uncertain:

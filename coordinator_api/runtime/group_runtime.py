@@ -225,7 +225,7 @@ class GroupRuntime:
         with self._held_heartbeats.held(heartbeat.connection_id, heartbeat.members):
             return await self._held.hold(recheck, brings_nothing_new, len(heartbeat.members), wait_s, gone)
 
-    def take_notices(self, answered: ProcessHeartbeatAnswered, notices: Sequence[ProcessNotice]) -> None:
+    def add_notices(self, answered: ProcessHeartbeatAnswered, notices: Sequence[ProcessNotice]) -> None:
         """Keep the notices of a process that its heartbeat brought, if any member in it is one of this group."""
         known = [
             self.image.members[member_id]

@@ -32,7 +32,7 @@ class Followed:
     def send(self, event: Event, at_ms: int | None = None) -> None:
         self.group.now_ms = self.group.now_ms if at_ms is None else at_ms
         for record in self.group.send(event).records:
-            self.owners.take(record, self.group.now_ms)
+            self.owners.note(record, self.group.now_ms)
 
     def complete(self, *, followup: bool = False, **active: tuple[TaskId, ...]) -> None:
         given = {name: assignment(tasks) for name, tasks in active.items()}
@@ -136,7 +136,7 @@ def test_should_add_up_the_time_of_each_task_and_never_go_back() -> None:
 def test_should_forget_a_group_that_was_deleted() -> None:
     followed = Followed()
     followed.send(Leave("b"), at_ms=1_000)
-    followed.owners.take(GroupDeleted(), 2_000)
+    followed.owners.note(GroupDeleted(), 2_000)
     assert followed.since_ms == {}
 
 

@@ -197,7 +197,7 @@ class HeartbeatBody(_SentByMember):
     )
     group_instance_id: Name | None = None
 
-    def of_member(self, member_id: str) -> Heartbeat:
+    def to_heartbeat(self, member_id: str) -> Heartbeat:
         return Heartbeat(member_id, self.generation_id, self.task_offset_sums, self.group_instance_id)
 
 
@@ -240,7 +240,7 @@ class ProcessHeartbeatBody(_SentByMember):
 
     def heartbeats(self) -> dict[str, Heartbeat]:
         """By member id."""
-        return {member_id: heartbeat.of_member(member_id) for member_id, heartbeat in self.members.items()}
+        return {member_id: heartbeat.to_heartbeat(member_id) for member_id, heartbeat in self.members.items()}
 
     def process_notices(self) -> tuple[ProcessNotice, ...]:
         return tuple(ProcessNotice(each.code, each.text, each.count, each.at_ms) for each in self.notices or ())

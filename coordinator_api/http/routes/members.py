@@ -169,7 +169,7 @@ async def heartbeat(
     runtime: RequestedGroup, member_id: MemberId, body: Annotated[HeartbeatBody, Depends(_HEARTBEAT)]
 ) -> Response:
     """Keep the session alive. The answer says what the member has to do."""
-    answered = accepted(await runtime.respond(body.of_member(member_id)), HeartbeatAnswered)
+    answered = accepted(await runtime.respond(body.to_heartbeat(member_id)), HeartbeatAnswered)
     return answer(HeartbeatAnswer.model_validate(answered))
 
 
@@ -202,7 +202,7 @@ async def process_heartbeat(
         outcome = await runtime.process_heartbeat(event, body.known, wait_s if waits else 0, caller_gone)
     answered = accepted(outcome, ProcessHeartbeatAnswered)
     if body.notices:
-        runtime.take_notices(answered, body.process_notices())
+        runtime.add_notices(answered, body.process_notices())
     return answer(ProcessHeartbeatAnswer.model_validate(answered))
 
 

@@ -64,7 +64,7 @@ def refusal(model: type[BaseModel], document: object) -> str:
 
 
 def test_should_decode_every_field() -> None:
-    heartbeat = HeartbeatBody.model_validate_json(json.dumps(HEARTBEAT)).of_member("m")
+    heartbeat = HeartbeatBody.model_validate_json(json.dumps(HEARTBEAT)).to_heartbeat("m")
     process = ProcessHeartbeatBody.model_validate_json(json.dumps(PROCESS))
     joined = SubscriptionBody.model_validate_json(json.dumps({**SUBSCRIPTION, "member_id": None, "join_id": "j"}))
 

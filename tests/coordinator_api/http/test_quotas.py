@@ -272,7 +272,7 @@ def test_should_count_as_a_scan_of_all_groups_would(steps: list[tuple[str, str, 
     members: dict[str, int] = {}
     for what, name, number in steps:
         if what == "take":
-            assert counted.take_group(name) is not groups.get(name, False)
+            assert counted.count_group(name) is not groups.get(name, False)
             groups[name] = True
         elif what == "give back":
             counted.give_back(name)

@@ -27,7 +27,7 @@ def stands_still(body, member_id):
     while True:
         pass
 
-HeartbeatBody.of_member = stands_still
+HeartbeatBody.to_heartbeat = stands_still
 sys.argv = ["assignor", "serve", "--port", "0", "--shutdown-timeout-ms", "1000"]
 main()
 """
