@@ -117,7 +117,7 @@ def _steps(
     if placement.assignment_error is None:
         validate_placement(problem, placement)
     elif placement.assignment_error.is_fatal:
-        _tell(chosen, {}, snapshot, placement.assignment_error)
+        _notify_assignor(chosen, {}, snapshot, placement.assignment_error)
 
     # step 3
     in_java_order = partitions_in_java_order(snapshot.topology, tasks.sources)
@@ -138,7 +138,7 @@ def _steps(
         snapshot.steering.drained_members,
     )
     assignments = SharedAssignments(members.by_member)
-    _tell(chosen, assignments, snapshot, placement.assignment_error or AssignmentError.NONE)
+    _notify_assignor(chosen, assignments, snapshot, placement.assignment_error or AssignmentError.NONE)
     return RebalanceResult(
         assignments=assignments,
         internal_topics=tasks.internal_topics,
@@ -172,7 +172,7 @@ def _client_states(group: GroupMetadata, tasks: GroupTasks, end_offsets: EndOffs
     }
 
 
-def _tell(
+def _notify_assignor(
     chosen: TaskAssignor, assignments: Mapping[str, bytes], snapshot: RebalanceSnapshot, error: AssignmentError
 ) -> None:
     """Tells an assignor of the public interface what became of its answer. Raises StreamsError when it has an error."""

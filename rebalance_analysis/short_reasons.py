@@ -75,7 +75,7 @@ _STANDBY_TARGETS = frozenset(
 )
 
 
-_SAID_WITH_ITS_TARGET = frozenset(
+_NAMES_ITS_TARGET = frozenset(
     {
         DecisionKind.DRAIN_WAITS,
         DecisionKind.DRAIN_MOVES,
@@ -120,7 +120,7 @@ class _Reason:
             step = steps.get(kind)
             if step is not None:
                 text = words(step)
-                is_all = step.process == self._target or step.kind in _SAID_WITH_ITS_TARGET
+                is_all = step.process == self._target or step.kind in _NAMES_ITS_TARGET
                 return text if is_all else f"{text}{self._meanwhile()}"
         return ""
 

@@ -34,16 +34,16 @@ class AwayAssignor:
             log.extend(inner_log)
             return placed  # if clients are missing, the check of placements says so
         copies = ChangingPlacement.of(placed)
-        said = DecisionLog()
+        decided = DecisionLog()
         for process in sorted(problem.clients.keys() - present):
             had = problem.clients[process]
             for task in sorted(copies.warm_ups[process] - had.previous_standby - had.previous_active):
                 copies.drop_standby(process, task)
             for task in sorted(copies.active[process] - had.previous_active):
-                said.append(_give(problem, copies, task, process, present))
-        said.extend(_keep(problem, copies, present))
+                decided.append(_give(problem, copies, task, process, present))
+        decided.extend(_keep(problem, copies, present))
         log.extend(step for step in inner_log if _still_holds(step, copies))
-        log.extend(said)
+        log.extend(decided)
         return replace(placed, clients=copies.placed())
 
 

@@ -84,8 +84,8 @@ class _Draining:
     present: frozenset[ProcessId]
     placed: Placement
     log: DecisionLog
-    said: DecisionLog = field(default_factory=DecisionLog)
-    retold: set[TaskId] = field(default_factory=set)
+    decided: DecisionLog = field(default_factory=DecisionLog)
+    redecided: set[TaskId] = field(default_factory=set)
 
     def placement(self, log: DecisionLog) -> Placement:
         copies = ChangingPlacement.of(self.placed)
@@ -95,7 +95,7 @@ class _Draining:
             if owner is None:
                 continue  # an assignor of the public interface may leave a task to nobody
             if task not in self._stateful or self._is_caught_up(owner, task):
-                self._say(DecisionKind.DRAIN_MOVES, task, owner, runner)
+                self._log_decision(DecisionKind.DRAIN_MOVES, task, owner, runner)
                 continue
             ready = self._caught_up_client(task, copies)
             if ready is not None:
@@ -103,8 +103,8 @@ class _Draining:
             else:
                 waits.append((task, runner, owner))
         self._wait(copies, waits)
-        log.extend(self._told(copies))
-        log.extend(self.said)
+        log.extend(self._decisions(copies))
+        log.extend(self.decided)
         clients = copies.placed()
         empty = ClientPlacement(frozenset(), frozenset())
         return replace(
@@ -145,9 +145,9 @@ class _Draining:
         copies.move_active(task, ready)
         if was_standby:
             copies.standby[owner].add(task)
-        self.retold.add(task)
-        self._say(DecisionKind.DRAIN_MOVES, task, ready, runner)
-        self._say(DecisionKind.MOVED_TO_CAUGHT_UP, task, ready, owner)
+        self.redecided.add(task)
+        self._log_decision(DecisionKind.DRAIN_MOVES, task, ready, runner)
+        self._log_decision(DecisionKind.MOVED_TO_CAUGHT_UP, task, ready, owner)
 
     def _wait(self, copies: ChangingPlacement, waits: list[tuple[TaskId, ProcessId, ProcessId]]) -> None:
         """`waits`: tasks with the drained client that runs each of them, and its next owner."""
@@ -158,20 +158,20 @@ class _Draining:
                 if task in copies.warm_ups[process]:
                     copies.drop_standby(process, task)  # of a task that waits, only its next owner warms up
             copies.move_active(task, runner)
-            self.retold.add(task)
+            self.redecided.add(task)
         others = [(process, task) for process in self.left for task in copies.warm_ups[process]]
         may_restore = self._first_in_turn([(owner, task) for task, _, owner in waits], others)
         for process, task in others:
             if (process, task) not in may_restore:
                 copies.drop_standby(process, task)
         for task, runner, owner in waits:
-            self._say(DecisionKind.DRAIN_WAITS, task, runner, owner)
+            self._log_decision(DecisionKind.DRAIN_WAITS, task, runner, owner)
             if (owner, task) in may_restore:
                 copies.standby[owner].add(task)
                 copies.warm_ups[owner].add(task)
-                self._say(DecisionKind.WARM_UP, task, owner, runner)
+                self._log_decision(DecisionKind.WARM_UP, task, owner, runner)
             else:
-                self._say(DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, runner)
+                self._log_decision(DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, runner)
 
     def _first_in_turn(self, wanted: Iterable[_WarmUp], others: Iterable[_WarmUp]) -> set[_WarmUp]:
         """`wanted`: for tasks of drained clients. Those that have begun go on."""
@@ -184,17 +184,17 @@ class _Draining:
         turns.sort()
         return {(process, task) for _, _, task, process in turns[: self.problem.configs.max_warmup_replicas]}
 
-    def _say(self, kind: DecisionKind, task: TaskId, process: ProcessId, other: ProcessId) -> None:
-        self.said.append(Decision(kind, task, Role.ACTIVE, process, other))
+    def _log_decision(self, kind: DecisionKind, task: TaskId, process: ProcessId, other: ProcessId) -> None:
+        self.decided.append(Decision(kind, task, Role.ACTIVE, process, other))
 
-    def _told(self, copies: ChangingPlacement) -> DecisionLog:
-        """What the wrapped assignor said, as far as it still holds."""
-        told = DecisionLog()
+    def _decisions(self, copies: ChangingPlacement) -> DecisionLog:
+        """What the wrapped assignor decided, as far as it still holds."""
+        kept = DecisionLog()
         for step in self.log:
-            if step.task in self.retold and step.role is Role.ACTIVE and step.kind not in _WHERE_IT_BELONGS:
+            if step.task in self.redecided and step.role is Role.ACTIVE and step.kind not in _WHERE_IT_BELONGS:
                 continue
             warms_up = step.process is not None and step.task in copies.warm_ups.get(step.process, ())
             if step.kind is DecisionKind.WARM_UP and not warms_up:
                 step = step._replace(kind=DecisionKind.WARM_UP_BUDGET_SPENT)
-            told.append(step)
-        return told
+            kept.append(step)
+        return kept

@@ -34,10 +34,10 @@ Offers = tuple[Entry, Entry, Entry, Entry]
 after.
 """
 
-Doubt = tuple[Entry, Entry]
+BreakingRange = tuple[Entry, Entry]
 """A parent strictly between these two entries would have a lighter child: the heap would be out of order."""
 
-ANYWHERE: Doubt = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
+ANYWHERE: BreakingRange = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
 
 _DOUBLE = Struct(">d")
@@ -52,7 +52,7 @@ Step = Entry | Offers
 """What happened to the heap: a client was drawn, clients were offered, or all were drawn in vain."""
 
 
-def doubt_after(offers: Offers) -> Doubt | None:
+def breaking_range_after(offers: Offers) -> BreakingRange | None:
     """Where in a heap that was in order a parent would have to be for these offers to break the order; None: they
     cannot.
 
@@ -135,7 +135,7 @@ class ClientHeap:
         if second_before != NOT_QUEUED:
             _remove_at(array, array.index(second))
         heappush(array, second)
-        if not self.in_order or doubt_after(offers) is not None:
+        if not self.in_order or breaking_range_after(offers) is not None:
             self.in_order = self._has_no_lighter_child()
 
     def _draw(self, drawn: Entry) -> None:

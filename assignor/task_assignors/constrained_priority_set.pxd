@@ -7,7 +7,7 @@ cdef class ConstrainedPrioritySet:
     cdef list _entries
     cdef object _heap
     cdef list _written_down
-    cdef object _doubt
+    cdef object _breaking_range
     cdef bint _freshly_drained
 
     @cython.locals(entries=list, choices=Py_ssize_t, client=Py_ssize_t, drawn_client=Py_ssize_t)

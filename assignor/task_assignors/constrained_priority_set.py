@@ -22,10 +22,10 @@ from assignor.task_assignors.client_heap import (
     DRAINED,
     NOT_QUEUED,
     REFILLED,
+    BreakingRange,
     ClientHeap,
-    Doubt,
     Step,
-    doubt_after,
+    breaking_range_after,
     load_bits,
 )
 from assignor.types import ProcessId
@@ -44,7 +44,7 @@ class ConstrainedPrioritySet:
         self._entries = [bits[copies[client]] | client for client, bits in enumerate(self._bits)]
         self._heap = ClientHeap(processes, self._entries)
         self._written_down: list[Step] = []
-        self._doubt: Doubt | None = None  # None: the heap is in order
+        self._breaking_range: BreakingRange | None = None  # None: the heap is in order
         self._freshly_drained = False
 
     def poll(self, accepted: Sequence[int]) -> int | None:
@@ -64,12 +64,12 @@ class ConstrainedPrioritySet:
         if choices == 0:
             self._drain_in_vain()
             return None
-        if self._doubt is not None:
+        if self._breaking_range is not None:
             if choices > 1 and not self._is_in_order():
                 drawn = self._heap.first_of([entries[client] for client in accepted if entries[client] != NOT_QUEUED])
                 drawn_client = drawn & CLIENT
-            if self._doubt is not None:
-                self._doubt = ANYWHERE
+            if self._breaking_range is not None:
+                self._breaking_range = ANYWHERE
         self._freshly_drained = False
         self._written_down.append(drawn)
         entries[drawn_client] = NOT_QUEUED
@@ -87,31 +87,31 @@ class ConstrainedPrioritySet:
         entries[second] = second_after = bits[second][copies[second]] | second
         offers = (first_before, second_before, first_after, second_after)
         self._freshly_drained = False
-        if self._doubt is not None:
-            self._doubt = ANYWHERE
+        if self._breaking_range is not None:
+            self._breaking_range = ANYWHERE
         elif first_before != NOT_QUEUED or not first_after > second_before > second_after:  # not the usual case
-            self._doubt = doubt_after(offers)
+            self._breaking_range = breaking_range_after(offers)
         self._written_down.append(offers)
 
     def _is_in_order(self) -> bool:
-        """Settles the doubt: by a look at the entries, otherwise by carrying out what is written down."""
-        assert self._doubt is not None
-        least, most = self._doubt
+        """Looks at the entries first; where they do not tell, carries out the offers that are written down."""
+        assert self._breaking_range is not None
+        least, most = self._breaking_range
         if any(map(most.__gt__, filter(least.__lt__, self._entries))):
             self._heap.carry_out(self._written_down, self._entries)
             self._written_down = []
             if not self._heap.in_order:
                 return False
-        self._doubt = None
+        self._breaking_range = None
         return True
 
     def _drain_in_vain(self) -> None:
         """Draws all clients and puts all of them back; from a heap in order, a second time changes nothing."""
         if self._freshly_drained:
             return
-        if self._doubt is None:
+        if self._breaking_range is None:
             self._written_down = [REFILLED]
             self._freshly_drained = True
         else:
             self._written_down.append(DRAINED)
-            self._doubt = None
+            self._breaking_range = None

@@ -94,7 +94,7 @@ def assign_stateless_tasks(state: WorkingState, tasks: list[TaskId]) -> list[lis
 def _save_traffic_of_active(state: WorkingState, traffic: RackTraffic, costs: Costs, strategy: str) -> None:
     for task, source, destination, saved in optimize_active_tasks(traffic, state.tasks, state.owner, costs, strategy):
         state.move_active(source, destination, task)
-        state.say(DecisionKind.RACK_MOVED, task, Role.ACTIVE, destination, source, saved)
+        state.log_decision(DecisionKind.RACK_MOVED, task, Role.ACTIVE, destination, source, saved)
 
 
 def _save_traffic_of_standbys(
@@ -106,7 +106,7 @@ def _save_traffic_of_standbys(
     standbys = Standbys(state.tasks, state.active, state.standby)
     moves = optimize_standby_tasks(traffic, standbys, costs, may_swap if assignor.limits_swaps else None)
     for task, source, destination, saved in moves:
-        state.say(DecisionKind.RACK_MOVED, task, Role.STANDBY, destination, source, saved)
+        state.log_decision(DecisionKind.RACK_MOVED, task, Role.STANDBY, destination, source, saved)
 
 
 def _save_traffic_of_stateless(

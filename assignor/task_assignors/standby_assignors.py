@@ -72,14 +72,14 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
         if missing > 0:
             chosen += (task, -missing)
     names = state.names
-    state.log.later(lambda: _told(names, chosen))
+    state.log.later(lambda: _decisions(names, chosen))
 
 
 def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
     state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
 
 
-def _told(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
+def _decisions(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
     """`chosen`: each task followed by the client of one standby, or by how many standbys found none, below zero."""
     for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:
@@ -153,7 +153,7 @@ class ClientTagStandbyTaskAssignor:
             if client is None:
                 break
             state.assign_standby(client, task)
-            state.say(DecisionKind.TARGET, task, Role.STANDBY, client)
+            state.log_decision(DecisionKind.TARGET, task, Role.STANDBY, client)
             placed.append(client)
             last = client
         return placed

@@ -15,14 +15,14 @@ cdef list _active_movements(LagRanking lags, list owners, list kept)
 @cython.locals(counts=list)
 cdef list _fewest_caught_up_first(LagRanking lags, list tasks)
 
-@cython.locals(owners=list, standbys=list, caught_up_on=list, caught_up=list, said=list, queue=ConstrainedPrioritySet)
+@cython.locals(owners=list, standbys=list, caught_up_on=list, caught_up=list, decided=list, queue=ConstrainedPrioritySet)
 cdef list _move_active(WorkingState state, LagRanking lags, WarmUpBudget budget, list movements)
 
 @cython.locals(movements=list)
 cdef list _standby_movements(WorkingState state, LagRanking lags, list kept, list keepers)
 
 @cython.locals(
-    owners=list, standbys=list, caught_up_on=list, caught_up=list, said=list, moved=Py_ssize_t,
+    owners=list, standbys=list, caught_up_on=list, caught_up=list, decided=list, moved=Py_ssize_t,
     queue=ConstrainedPrioritySet,
 )
 cdef tuple _move_standbys(WorkingState state, LagRanking lags, WarmUpBudget budget, list movements)

@@ -23,7 +23,7 @@ from assignor.types import LATEST_OFFSET, Role
 _Movement = tuple[int, int]
 """The task, and the client that should hold the standby."""
 
-_Said = list[Any]
+_DecisionFields = list[Any]
 """Five fields of each movement, one movement after the other: its kind, the task, the client, the target, and what
 became of its warm-up there. Decisions are made of it when somebody looks; a tuple of each would keep Python's cycle
 collector busy.
@@ -48,12 +48,12 @@ def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudge
     names, owners = state.names, state.owner.copy()
     kept: list[int] = []
     movements = _active_movements(lags, owners, kept)
-    state.log.later(lambda: _told_kept(names, kept, map(owners.__getitem__, kept), Role.ACTIVE))
+    state.log.later(lambda: _decisions_to_keep(names, kept, map(owners.__getitem__, kept), Role.ACTIVE))
     if not movements:
         return 0
     # no two movements have the same task, so sorting gives the order of Kafka's heap
-    said = _move_active(state, lags, budget, _fewest_caught_up_first(lags, movements))
-    state.log.later(lambda: _told(names, said, Role.ACTIVE))
+    decided = _move_active(state, lags, budget, _fewest_caught_up_first(lags, movements))
+    state.log.later(lambda: _decisions(names, decided, Role.ACTIVE))
     return len(movements)
 
 
@@ -75,11 +75,11 @@ def _fewest_caught_up_first(lags: LagRanking, tasks: list[int]) -> list[int]:
     return [tasks[place] for place in sorted(range(len(tasks)), key=counts.__getitem__)]
 
 
-def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[int]) -> _Said:
+def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[int]) -> _DecisionFields:
     """To a caught-up standby, otherwise to any caught-up client, otherwise to the client with the smallest lag."""
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
-    said: _Said = []
+    decided: _DecisionFields = []
     swapped, moved, spent = DecisionKind.SWAPPED, DecisionKind.MOVED_TO_CAUGHT_UP, DecisionKind.WARM_UP_BUDGET_SPENT
     for task in movements:
         owner = owners[task]
@@ -98,27 +98,27 @@ def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, mo
                     )
         if task in standbys[source]:
             state.swap_active_and_standby(owner, source, task)
-            said += (kind, task, source, owner, None)
+            decided += (kind, task, source, owner, None)
         else:
             state.move_active(owner, source, task)
             if budget.take():
                 state.assign_standby(owner, task)
                 state.warm_ups[owner].add(task)
-                said += (kind, task, source, owner, DecisionKind.WARM_UP)
+                decided += (kind, task, source, owner, DecisionKind.WARM_UP)
             else:
-                said += (kind, task, source, owner, spent)
+                decided += (kind, task, source, owner, spent)
         queue.offer(source, owner)
-    return said
+    return decided
 
 
-def _told_kept(names: NamedNumbers, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
+def _decisions_to_keep(names: NamedNumbers, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
     """`kept`: tasks, each with its client."""
     for task, client in zip(kept, clients, strict=True):
         yield Decision(DecisionKind.KEPT, names.tasks[task], role, names.processes[client])
 
 
-def _told(names: NamedNumbers, said: _Said, role: Role) -> Iterator[Decision]:
-    for kind, task, client, target, warm_up in zip(*[iter(said)] * 5, strict=True):
+def _decisions(names: NamedNumbers, decided: _DecisionFields, role: Role) -> Iterator[Decision]:
+    for kind, task, client, target, warm_up in zip(*[iter(decided)] * 5, strict=True):
         name, process = names.tasks[task], names.processes[client]
         target_process = None if target is None else names.processes[target]
         yield Decision(kind, name, role, process, target_process)
@@ -132,11 +132,11 @@ def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudg
     kept: list[int] = []
     keepers: list[int] = []
     movements = _standby_movements(state, lags, kept, keepers)
-    state.log.later(lambda: _told_kept(names, kept, keepers, Role.STANDBY))
+    state.log.later(lambda: _decisions_to_keep(names, kept, keepers, Role.STANDBY))
     if not movements:
         return 0
-    said, moved = _move_standbys(state, lags, budget, _in_drawing_order(lags, movements))
-    state.log.later(lambda: _told(names, said, Role.STANDBY))
+    decided, moved = _move_standbys(state, lags, budget, _in_drawing_order(lags, movements))
+    state.log.later(lambda: _decisions(names, decided, Role.STANDBY))
     return moved
 
 
@@ -167,11 +167,11 @@ def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Mov
 
 def _move_standbys(
     state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[_Movement]
-) -> tuple[_Said, int]:
+) -> tuple[_DecisionFields, int]:
     """To a caught-up client without a copy, otherwise to the one with the smallest lag before it. Counts what moved."""
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
-    said: _Said = []
+    decided: _DecisionFields = []
     moved = 0
     to_caught_up, spent = DecisionKind.MOVED_TO_CAUGHT_UP, DecisionKind.WARM_UP_BUDGET_SPENT
     for task, client in movements:
@@ -185,15 +185,15 @@ def _move_standbys(
             if source is not None and (source == holder or task in standbys[source]):
                 source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
             if source is None:
-                said += (DecisionKind.NOWHERE_TO_MOVE, task, client, None, None)
+                decided += (DecisionKind.NOWHERE_TO_MOVE, task, client, None, None)
                 continue
         moved += 1
         if budget.take():
             state.assign_standby(source, task)
             state.warm_ups[client].add(task)
-            said += (kind, task, source, client, DecisionKind.WARM_UP)
+            decided += (kind, task, source, client, DecisionKind.WARM_UP)
         else:
             state.move_standby(client, source, task)
-            said += (kind, task, source, client, spent)
+            decided += (kind, task, source, client, spent)
         queue.offer(source, client)
-    return said, moved
+    return decided, moved

@@ -52,7 +52,7 @@ def _balance(
                     continue
                 for task in _moves(state, held[source], source, destination):
                     move(source, destination, task)
-                    state.say(DecisionKind.BALANCED, task, role, destination, source)
+                    state.log_decision(DecisionKind.BALANCED, task, role, destination, source)
                 load_with_one_more[destination] = (assigned[destination] + 1.0) / capacity[destination]
             if assigned[source] != before:
                 moved_any = True

@@ -104,7 +104,7 @@ class WorkingState:
         self.active[standby].add(task)
         self.owner[task] = standby
 
-    def say(
+    def log_decision(
         self,
         kind: DecisionKind,
         task: int,

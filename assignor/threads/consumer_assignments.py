@@ -53,7 +53,7 @@ class _GroupAssignment:
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
     in_java_order: PartitionsInJavaOrder
     encoder: AssignmentInfoEncoder
-    tells_next_rebalance: bool
+    sends_next_rebalance: bool
     log: DecisionLog
     result: ConsumerAssignments
     drained_members: frozenset[str]
@@ -77,7 +77,7 @@ def consumer_assignments(
     """
     versions = group.versions
     encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
-    tells_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
+    sends_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
     # most threads of a large group have no task
     result = ConsumerAssignments(dict.fromkeys(members, assignment_parts((), encoder.parts((), {}))))
     group_assignment = _GroupAssignment(
@@ -85,7 +85,7 @@ def consumer_assignments(
         partitions_for_task,
         in_java_order,
         encoder,
-        tells_next_rebalance,
+        sends_next_rebalance,
         log,
         result,
         drained_members,
@@ -141,10 +141,10 @@ def _of_consumer(
     next_rebalance_ms = JAVA_LONG_MAX
     if held_back:
         next_rebalance_ms = AT_ONCE_MS
-        group_assignment.result.followup_rebalance |= group_assignment.tells_next_rebalance
+        group_assignment.result.followup_rebalance |= group_assignment.sends_next_rebalance
     elif deadline_ms is not None:
         next_rebalance_ms = deadline_ms
-        if group_assignment.tells_next_rebalance:
+        if group_assignment.sends_next_rebalance:
             group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
             group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
     user_data = group_assignment.encoder.parts(list(map(_TASK, assigned)), standby, next_rebalance_ms)

@@ -28,7 +28,7 @@ from assignor.types import ProcessId, Role, TaskId
 ThreadTasks = dict[str, list[TaskId]]
 """Member id to its tasks, in the order assigned; a member that gets none may be missing."""
 
-Said = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
+ThreadDecisions = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
 """Choices of one kind each: tasks, each with its consumer. To be walked once."""
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
@@ -56,11 +56,11 @@ def tasks_of_threads(
     def assign(
         tasks: Sequence[TaskId], previous: Mapping[str, Sequence[TaskId]], role: Role, walk: Walk = tuple
     ) -> ThreadTasks:
-        said: Said = []
-        of_threads = assign_tasks_to_threads(tasks, previous, consumers, thread_load, said, walk)
-        if said:
+        decided: ThreadDecisions = []
+        of_threads = assign_tasks_to_threads(tasks, previous, consumers, thread_load, decided, walk)
+        if decided:
             # a lambda of a compiled module would hold the log as well: a cycle, which only the collector frees
-            log.later(partial(_told, said, role, placed, process_id))
+            log.later(partial(_decisions, decided, role, placed, process_id))
         return of_threads
 
     active = placed.active_in_order()
@@ -76,8 +76,10 @@ def _hash_order(tasks: Collection[TaskId]) -> list[TaskId]:
     return hash_set_order(tasks, task_hash)
 
 
-def _told(said: Said, role: Role, placed: ClientPlacement, process_id: ProcessId) -> Iterator[Decision]:
-    for kind, tasks, consumers in said:
+def _decisions(
+    decided: ThreadDecisions, role: Role, placed: ClientPlacement, process_id: ProcessId
+) -> Iterator[Decision]:
+    for kind, tasks, consumers in decided:
         for task, consumer in zip(tasks, consumers, strict=True):
             is_warm_up = role is Role.STANDBY and task in placed.warm_ups
             yield Decision(kind, task, Role.WARM_UP if is_warm_up else role, process_id, None, consumer)
@@ -88,7 +90,7 @@ def assign_tasks_to_threads(
     previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
     consumers: Sequence[str],
     thread_load: dict[str, int],
-    said: Said,
+    decided: ThreadDecisions,
     walk: Walk = tuple,
 ) -> ThreadTasks:
     """`tasks`: for a single consumer in any order. `walk`: called only where its order shows.
@@ -96,11 +98,11 @@ def assign_tasks_to_threads(
     for stateless tasks. `thread_load`: tasks by consumer so far; updated here.
     """
     if len(consumers) == 1:
-        return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, said)}
+        return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, decided)}
     queue = _TaskQueue(tasks, walk)
     assignment: ThreadTasks = defaultdict(list)
     if queue:
-        threads = _Threads((sum(thread_load.values()) + len(queue)) // len(consumers), thread_load, assignment, said)
+        threads = _Threads((sum(thread_load.values()) + len(queue)) // len(consumers), thread_load, assignment, decided)
         skipped = _keep_with_previous_owner(queue, threads, previous_tasks_by_lag)
         if threads.fair_share > 0:
             _fill_in_turns(queue, threads, consumers)
@@ -119,7 +121,7 @@ class _Threads:
     fair_share: int
     load: dict[str, int]
     assignment: ThreadTasks
-    said: Said
+    decided: ThreadDecisions
 
 
 def _all_to_one(
@@ -127,7 +129,7 @@ def _all_to_one(
     previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
     consumer: str,
     thread_load: dict[str, int],
-    said: Said,
+    decided: ThreadDecisions,
 ) -> list[TaskId]:
     """The only thread is always below its fair share: the tasks it had come first, then the others in order."""
     rest, previous = list(tasks), previous_tasks_by_lag.get(consumer, ())
@@ -138,8 +140,8 @@ def _all_to_one(
         left.difference_update(assigned)
         rest = [task for task in rest if task in left] if left else []
     rest.sort()
-    said.append((DecisionKind.THREAD_PREVIOUS_OWNER, assigned, (consumer,) * len(assigned)))
-    said.append((DecisionKind.THREAD_BALANCED, rest, (consumer,) * len(rest)))
+    decided.append((DecisionKind.THREAD_PREVIOUS_OWNER, assigned, (consumer,) * len(assigned)))
+    decided.append((DecisionKind.THREAD_BALANCED, rest, (consumer,) * len(rest)))
     assigned = assigned + rest
     thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
     return assigned
@@ -177,7 +179,7 @@ def _keep_with_previous_owner(
             keepers.append(consumer)
             counts.append(len(tasks))
     of_kept = chain.from_iterable(map(repeat, keepers, counts))
-    threads.said.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, of_kept))
+    threads.decided.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, of_kept))
     return skipped
 
 
@@ -197,7 +199,7 @@ def _fill_in_turns(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
     for consumer, task in zip(fillers, filled, strict=True):
         assignment[consumer].append(task)
     load.update(dict.fromkeys(fillers, fair_share))
-    threads.said.append((DecisionKind.THREAD_BALANCED, filled, fillers))
+    threads.decided.append((DecisionKind.THREAD_BALANCED, filled, fillers))
 
 
 def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str], skipped: Mapping[int, str]) -> None:
@@ -217,8 +219,8 @@ def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
     for consumer, task in chain(zip(keepers, kept, strict=True), zip(takers, rest, strict=False)):
         assignment[consumer].append(task)
     load.update(dict.fromkeys(takers, fair_share + 1))
-    threads.said.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, keepers))
-    threads.said.append((DecisionKind.THREAD_BALANCED, rest[: len(takers)], takers))
+    threads.decided.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, keepers))
+    threads.decided.append((DecisionKind.THREAD_BALANCED, rest[: len(takers)], takers))
 
 
 class _TaskQueue:

@@ -83,11 +83,11 @@ class ExplainOptions:
             raise InputError("asks a running coordinator: leave the files out", "--coordinator, --token-file")
         if self.id is not None and not self.files:
             raise InputError("chooses a line of a file; a coordinator is asked by --group and --last", "--id")
-        if self.id is not None and (self.last is not None or (self.format.is_data and self.tells_history)):
+        if self.id is not None and (self.last is not None or (self.format.is_data and self.shows_history)):
             raise InputError("chooses one line; a history has several: leave --id or --last and --group out", "--id")
 
     @property
-    def tells_history(self) -> bool:
+    def shows_history(self) -> bool:
         """A history over several rebalances, not each line by itself."""
         by_itself = self.files and self.group is None and self.last is None and not self.every
         return not (by_itself and self.format.is_data)
@@ -115,38 +115,40 @@ def explain_files(options: ExplainOptions) -> None:
     """
     task = options.only_task
     set_aside = LinesSetAside()
-    nothing = _tell_histories(options, task, set_aside) if options.tells_history else _explain(options, task, set_aside)
+    nothing = (
+        _print_histories(options, task, set_aside) if options.shows_history else _explain(options, task, set_aside)
+    )
     set_aside.leave_if_any()
     if nothing is not None:
         say(f"error: nothing to explain: {nothing}")
         leave(EXIT_NO)
 
 
-def _tell_histories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
+def _print_histories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
     """Why there is no history, None when one was told."""
     last = DEFAULT_LAST if options.last is None else options.last
     if not options.files:
         url = DEFAULT_URL if options.coordinator is None else options.coordinator
         asked = history_from_coordinator(url, options.token_file, options.group, last)
         history = history_of(asked, options.group, last, set_aside)
-        return _tell(history, last, None, task, options, set_aside, first=True)
+        return _print_history(history, last, None, task, options, set_aside, first=True)
     if options.id is not None:
         everything = histories_of(read_with_bar(options.files), options.group, sys.maxsize, set_aside)
         found = [only for history in everything if (only := history.only(options.id)) is not None]
         if not found:
             return "no such task or id"
-        return _tell(found[0], 1, None, task, options, set_aside, first=True)
+        return _print_history(found[0], 1, None, task, options, set_aside, first=True)
     lines = read_with_bar(options.files)
     if task is not None:
         history = history_of(lines, options.group, last, set_aside)
-        return _tell(history, last, history.recorded, task, options, set_aside, first=True)
+        return _print_history(history, last, history.recorded, task, options, set_aside, first=True)
     nothing: str | None = "there are no rebalances"
     for number, history in enumerate(histories_of(lines, options.group, last, set_aside)):
-        nothing = _tell(history, last, history.recorded, None, options, set_aside, first=number == 0)
+        nothing = _print_history(history, last, history.recorded, None, options, set_aside, first=number == 0)
     return nothing
 
 
-def _tell(
+def _print_history(
     history: RecordedGroup,
     last: int,
     recorded: int | None,

@@ -68,11 +68,11 @@ def _say_why(state: WorkingState, copies: Copies, task: int, standbys: list[int]
     )
     for client in standbys:
         if client in levels:
-            state.say(DecisionKind.TARGET_KEPT, task, Role.STANDBY, client)
+            state.log_decision(DecisionKind.TARGET_KEPT, task, Role.STANDBY, client)
         elif gives_up:
-            state.say(DecisionKind.TARGET_MOVED, task, Role.STANDBY, client, gives_up.pop(0))
+            state.log_decision(DecisionKind.TARGET_MOVED, task, Role.STANDBY, client, gives_up.pop(0))
         else:
-            state.say(DecisionKind.TARGET_NEW, task, Role.STANDBY, client)
+            state.log_decision(DecisionKind.TARGET_NEW, task, Role.STANDBY, client)
 
 
 MAX_ARCS = 5_000

@@ -54,16 +54,16 @@ class MovementTransition:
     def _hand_over(self, task: int, target: int) -> None:
         previous = self.copies.previous[task]
         if previous in (NOBODY, target):
-            self.state.say(DecisionKind.KEPT, task, Role.ACTIVE, target)
+            self.state.log_decision(DecisionKind.KEPT, task, Role.ACTIVE, target)
         else:
-            self.state.say(DecisionKind.HANDED_OVER, task, Role.ACTIVE, target, previous)
+            self.state.log_decision(DecisionKind.HANDED_OVER, task, Role.ACTIVE, target, previous)
 
     def _keep_running(self, task: int, target: int) -> None:
         state, copies = self.state, self.copies
         home = copies.home[task]
         if home != NOBODY:
             state.move_active(target, home, task)
-            state.say(DecisionKind.WAITS, task, Role.ACTIVE, home, target)
+            state.log_decision(DecisionKind.WAITS, task, Role.ACTIVE, home, target)
             return
         caught_up = copies.lags.caught_up_clients(task)
         kind = DecisionKind.MOVED_TO_CAUGHT_UP
@@ -76,7 +76,7 @@ class MovementTransition:
             kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
             source = next(copies.lags.ahead_of(task, target))
         state.move_active(target, source, task)
-        state.say(kind, task, Role.ACTIVE, source, target)
+        state.log_decision(kind, task, Role.ACTIVE, source, target)
 
     def _place_standbys(self, task: int, target: int) -> bool:
         """Puts standbys where they belong, or for now where they are. Returns whether any of them waits."""
@@ -113,9 +113,9 @@ class MovementTransition:
 
     def _say_standby(self, task: int, here: int, client: int) -> None:
         if here == client:
-            self.state.say(DecisionKind.KEPT, task, Role.STANDBY, client)
+            self.state.log_decision(DecisionKind.KEPT, task, Role.STANDBY, client)
         else:
-            self.state.say(DecisionKind.WAITS, task, Role.STANDBY, here, client)
+            self.state.log_decision(DecisionKind.WAITS, task, Role.STANDBY, here, client)
 
     def _substitutes(self, task: int, target: int) -> list[int]:
         """Clients that may stand in for a standby, smallest lag first: those that have some of the state but are not
@@ -138,6 +138,6 @@ class MovementTransition:
             if budget.take():
                 state.assign_standby(client, task)
                 state.warm_ups[client].add(task)
-                state.say(DecisionKind.WARM_UP, task, role, client, source)
+                state.log_decision(DecisionKind.WARM_UP, task, role, client, source)
             else:
-                state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, role, client, source)
+                state.log_decision(DecisionKind.WARM_UP_BUDGET_SPENT, task, role, client, source)

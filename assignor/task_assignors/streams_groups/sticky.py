@@ -141,7 +141,7 @@ class StreamsGroupPlacement:
             chosen, count = process.add_to_least_loaded(task, is_active=True)
             self._active_quota.note(count)
             self._quota.note(count)
-            self._say(DecisionKind.LEAST_LOADED, task, Role.ACTIVE, chosen)
+            self._log_decision(DecisionKind.LEAST_LOADED, task, Role.ACTIVE, chosen)
             by_load.offer(process)
 
     def _give_active(self, member: _PreviousMember, task: TaskId, kind: DecisionKind) -> bool:
@@ -150,7 +150,7 @@ class StreamsGroupPlacement:
         count = member.process.add(member.id, task, is_active=True)
         self._active_quota.note(count)
         self._quota.note(count)
-        self._say(kind, task, Role.ACTIVE, member.id)
+        self._log_decision(kind, task, Role.ACTIVE, member.id)
         return True
 
     def _assign_standbys(self) -> None:
@@ -186,7 +186,7 @@ class StreamsGroupPlacement:
         if member.tasks >= self._quota.per_member:
             return False
         self._quota.note(member.process.add(member.id, task, is_active=False))
-        self._say(kind, task, Role.STANDBY, member.id)
+        self._log_decision(kind, task, Role.STANDBY, member.id)
         return True
 
     def _give_standby_to_least_loaded(self, by_load: JavaPriorityQueue[ProcessState], task: TaskId) -> bool:
@@ -199,7 +199,7 @@ class StreamsGroupPlacement:
         if process is not None:
             chosen, count = process.add_to_least_loaded(task, is_active=False)
             self._quota.note(count)
-            self._say(DecisionKind.LEAST_LOADED, task, Role.STANDBY, chosen)
+            self._log_decision(DecisionKind.LEAST_LOADED, task, Role.STANDBY, chosen)
             by_load.offer(process)
         by_load.add_all(reversed(passed_over))
         return process is not None
@@ -207,7 +207,7 @@ class StreamsGroupPlacement:
     def _processes_by_load(self) -> JavaPriorityQueue[ProcessState]:
         return JavaPriorityQueue(lambda process: process.load, self._processes.values())
 
-    def _say(self, kind: DecisionKind, task: TaskId, role: Role, member: str) -> None:
+    def _log_decision(self, kind: DecisionKind, task: TaskId, role: Role, member: str) -> None:
         self.decisions.append(MemberDecision(kind, task, role, member))
 
 

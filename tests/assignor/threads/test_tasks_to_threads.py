@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assignor.decisions import DecisionKind
 from assignor.errors import TaskAssignmentError
-from assignor.threads.tasks_to_threads import Said, ThreadTasks, assign_tasks_to_threads
+from assignor.threads.tasks_to_threads import ThreadDecisions, ThreadTasks, assign_tasks_to_threads
 from assignor.types import TaskId
 
 
@@ -74,9 +74,9 @@ def test_should_ask_for_the_order_of_javas_collection_only_where_it_shows() -> N
 
 
 def test_should_say_who_kept_a_task_and_who_had_room() -> None:
-    said: Said = []
-    assign_tasks_to_threads(tasks(0, 1, 2), {"a": tasks(2)}, ["a", "b"], {}, said)
-    choices = [(kind, task, by) for kind, of_kind, each in said for task, by in zip(of_kind, each, strict=True)]
+    decided: ThreadDecisions = []
+    assign_tasks_to_threads(tasks(0, 1, 2), {"a": tasks(2)}, ["a", "b"], {}, decided)
+    choices = [(kind, task, by) for kind, of_kind, each in decided for task, by in zip(of_kind, each, strict=True)]
     assert sorted(choices, key=lambda choice: choice[1]) == [
         (DecisionKind.THREAD_BALANCED, TaskId(0, 0), "b"),
         (DecisionKind.THREAD_BALANCED, TaskId(0, 1), "a"),
