@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rebalance_analysis.history.wording import duration, time_text
-from rebalance_analysis.reading import group_history
+from rebalance_analysis.reading import recorded_group
 from tests.checkout import ROOT, VECTORS
 from tests.program import SMOKE, assignor, write_lines
 from tests.recorded import RECORDINGS, documents
@@ -387,9 +387,9 @@ class TestChoosing:
     def test_should_name_the_extra_that_a_coordinator_needs(
         self, monkeypatch: pytest.MonkeyPatch, value: str | None
     ) -> None:
-        group = group_history.ENTRY_POINT_GROUP
+        group = recorded_group.ENTRY_POINT_GROUP
         installed = EntryPoints([EntryPoint("coordinator", value, group)] if value else [])
-        monkeypatch.setattr(group_history, "entry_points", lambda **chosen: installed.select(**chosen))
+        monkeypatch.setattr(recorded_group, "entry_points", lambda **chosen: installed.select(**chosen))
         ran = assignor("explain", "--task", "0_3")
         assert (ran.returncode, ran.stdout) == (2, "")
         assert ran.stderr.startswith("error: to ask a coordinator: pip install 'assignor[coordinator]' (")
