@@ -12,8 +12,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED_OUT_OF_THE_CORE = {
-    "assignor.access": "coordinator_client.access",
-    "assignor.commands": "rebalance_analysis.commands and assignor_cli",
+    "assignor.access": "coordinator_client.access and operating_system.private_files",
+    "assignor.commands": "rebalance_analysis.commands and assignor_cli.app",
     "assignor.compare": "rebalance_analysis.compare",
     "assignor.coordinator_addresses": "coordinator_client.addresses",
     "assignor.coordinator_calls": "coordinator_client.calls",

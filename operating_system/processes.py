@@ -9,13 +9,13 @@ has opened. So `reset_in_children` has objects reset in the child, before anythi
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import resource
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Protocol
 
 _ADVICE: Mapping[int, str] = {
@@ -62,9 +62,15 @@ def return_freed_memory() -> None:
     """Return what this process has freed to the operating system. glibc keeps it (`malloc_trim`); other C libraries
     return it by themselves. Takes milliseconds after a burst, without the interpreter lock.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
+    if (trim := _malloc_trim()) is not None:
         trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    import ctypes  # a Python without it can run all that returns no memory
+
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class SurvivesFork(Protocol):

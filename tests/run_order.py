@@ -21,6 +21,9 @@ _ON_ONE_SPARK_SESSION = (
 _PHASES: tuple[tuple[str, ...], ...] = (
     (
         "tests/assignor/",
+        "tests/assignor_cli/",
+        "tests/coordinator_client/",
+        "tests/operating_system/",
         "tests/rebalance_analysis/",
         "tests/properties/",
         "tests/simulation/",

@@ -1,7 +1,7 @@
 """`assignor` as a process of its own that starts at once: forked from a process that has imported everything.
 
 A plain start spends two seconds of CPU on imports. What is forked has its own process id, environment, directory and
-signals, can be killed, and runs the same `main`. What a plain start does is tested in `tests/assignor/commands` and in
+signals, can be killed, and runs the same `main`. What a plain start does is tested in `tests/assignor_cli` and in
 `tests/streams_runtime/local_run/test_coordinator_process.py`.
 """
 

@@ -233,7 +233,7 @@ def _hold(attack: Attack, opened: list[socket.socket], *, trickles: bool) -> Non
             if number not in cut and (_is_cut(each) or (trickles and not _send(each, b"X"))):
                 cut.add(number)
                 longest = time.monotonic() - begun
-    attack.answers.append(f"{len(cut)} of {len(opened)} cut within {longest:.0f} s")
+    attack.answers.append(f"{len(cut)} of {len(opened)} cut within {longest:.0f} s" if cut else "none is cut")
 
 
 def _flood(attack: Attack, count: int, content: bytes) -> None:

@@ -77,7 +77,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stranger]:
         yield someone
 
 
-# The history
+# The first hour
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def every_count() -> dict[str, list[int]]:
     return {word: list(range(1, count + 1)) for word, count in Counter(WORDS).items()}
 
 
-class TestHistory:
+class TestFirstHour:
     def test_should_be_installed_without_the_checkout(self, stranger: Stranger) -> None:
         where = stranger.runs("python", "-c", "import assignor, coordinator_api; print(assignor.__file__)")
 

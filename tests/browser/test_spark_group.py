@@ -56,7 +56,7 @@ NOTE_WHEN = """
 """
 INSTANCE_IS_GONE = "(process) => !document.getElementById(`instance-${process}`)"
 REBALANCE_IS_LISTED = "(generation) => document.getElementById(`generation-${generation}`)"
-STORY_IS_OF = "(generation) => document.getElementById('now').textContent.endsWith(`generation ${generation}`)"
+HISTORY_IS_OF = "(generation) => document.getElementById('now').textContent.endsWith(`generation ${generation}`)"
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def kill_and_follow(
     expect(history.locator("#now")).to_have_text(f"Where it is, by generation {generation}")
     grid.evaluate(NOTE_WHEN % INSTANCE_IS_GONE, killed.process_id)
     line.evaluate(NOTE_WHEN % REBALANCE_IS_LISTED, generation + 1)
-    history.evaluate(NOTE_WHEN % STORY_IS_OF, generation + 1)
+    history.evaluate(NOTE_WHEN % HISTORY_IS_OF, generation + 1)
 
     (jvm_pid,) = {each.jvm_pid for each in group.lines() if each.member_id == killed.member_id}
     assert jvm_pid is not None
