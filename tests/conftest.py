@@ -116,7 +116,7 @@ def kafka_broker(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def own_broker(oracle_jars: str, tmp_path: Path) -> Iterator[Broker]:
     """One for this test, which may kill it, and start it again."""
-    broker = Broker(tmp_path / "broker")
+    broker = Broker(tmp_path / "broker", controller_apart=True)
     broker.start()
     yield broker
     broker.stop()

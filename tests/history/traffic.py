@@ -101,7 +101,7 @@ def _own_disk(directory: Path, say: Callable[[str], None]) -> Iterator[bool]:
 @contextmanager
 def _broker(directory: Path) -> Iterator[Broker]:
     """Raises JarsUnavailable where Kafka is not to be had."""
-    broker = Broker(directory)
+    broker = Broker(directory, controller_apart=True)
     broker.start()
     try:
         yield broker

@@ -1,18 +1,25 @@
-"""A real Kafka broker of one node on loopback: formatted, started, killed and started again on the same files.
+"""A real Kafka broker on loopback, the only one of its cluster.
 
-One process is broker and controller (KRaft). Ports are chosen by the system once and kept over restarts, so clients
-find it again.
+It is formatted, started, killed and started again on the same files.
+One process is broker and controller (KRaft), unless the controller is to outlive the broker. Ports are chosen by the
+system once and kept over restarts, so clients find the broker again.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.oracle.kafka_node import KafkaNode, free_ports, new_cluster_id
 
 _HEAP_MB = 512
+_CONTROLLER_HEAP_MB = 128
+_BROKER_ID, _CONTROLLER_ID = 1, 2
+_REPLICATION_LOGGER = "org.apache.kafka.controller.ReplicationControlManager"
+_FENCED = f"Fencing broker {_BROKER_ID} at epoch"
+_LONGEST_FENCING_S = 60
 
 
 class Broker:
@@ -21,6 +28,14 @@ class Broker:
     `secured`: a security protocol, spoken on a second port, `secured_servers`; `listener.name.secured.*` configure it.
     `scram`: users that log in there by SCRAM, as `SCRAM-SHA-256=[name=...,password=...]`. `heap_mb`, `starts_fast`: see
     `KafkaNode`.
+
+    `controller_apart`: the controller is a process of its own and runs on when the broker is killed. Tests need it that
+    kill a broker while transactions are open. A broker of 4.3.1 loses committed records when its coordinator of
+    transactions is loaded while partitions have no leader: `KRaftMetadataCache.getPartitionLeaderEndpoint` returns
+    nothing for such a partition, `TransactionMarkerChannelManager` takes the partition for deleted and leaves out its
+    marker, and no READ_COMMITTED reader ever gets past the transaction. A broker that is killed together with its
+    controller starts with the leaders of before its death, is then fenced, and so gets into that state; one whose
+    controller has fenced it before it starts has no coordinator until its partitions have leaders again.
     """
 
     def __init__(
@@ -32,24 +47,48 @@ class Broker:
         scram: Sequence[str] = (),
         heap_mb: int = _HEAP_MB,
         starts_fast: bool = True,
+        controller_apart: bool = False,
     ) -> None:
         self.directory = directory
         port, controller_port, self._secured_port = free_ports(3)
         clients = f"PLAINTEXT://127.0.0.1:{port}"
         if secured is not None:
             clients += f",SECURED://127.0.0.1:{self._secured_port}"
-        settings = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": clients,
+        controller = f"CONTROLLER://127.0.0.1:{controller_port}"
+        controller_id = _CONTROLLER_ID if controller_apart else _BROKER_ID
+        of_both = {
+            "controller.quorum.voters": f"{controller_id}@127.0.0.1:{controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:{secured or 'SSL'}",
             **(properties or {}),
         }
-        self._node = KafkaNode(directory, port, settings, heap_mb, starts_fast=starts_fast)
-        self._node.format(new_cluster_id(), scram)
+        of_broker = {
+            "process.roles": "broker" if controller_apart else "broker,controller",
+            "node.id": str(_BROKER_ID),
+            "listeners": clients if controller_apart else f"{clients},{controller}",
+            "advertised.listeners": clients,
+            **of_both,
+        }
+        of_controller = {
+            "process.roles": "controller",
+            "node.id": str(_CONTROLLER_ID),
+            "listeners": controller,
+            **of_both,
+        }
+        self._node = KafkaNode(directory, port, of_broker, heap_mb, starts_fast=starts_fast)
+        self._controller: KafkaNode | None = None
+        cluster_id = new_cluster_id()
+        if controller_apart:
+            self._controller = KafkaNode(
+                directory / "controller",
+                controller_port,
+                of_controller,
+                _CONTROLLER_HEAP_MB,
+                loggers=[_REPLICATION_LOGGER],
+            )
+            self._controller.format(cluster_id, scram)
+        self._node.format(cluster_id, scram)
+        self._fenced_before: int | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -62,14 +101,31 @@ class Broker:
 
     def start(self) -> None:
         """On return the broker answers. Raises AssertionError with the end of its log when it does not."""
+        if self._controller is not None:
+            if not self._controller.is_running:
+                self._controller.start()
+            self._wait_until_fenced(self._controller)
         self._node.start()
 
     def kill(self) -> None:
         """SIGKILL: what was acknowledged and only in the page cache survives, as it does a crash of the process."""
+        if self._controller is not None:
+            self._fenced_before = self._controller.log().count(_FENCED)
         self._node.kill()
 
     def stop(self) -> None:
         self._node.stop()
+        if self._controller is not None:
+            self._controller.stop()
+
+    def _wait_until_fenced(self, controller: KafkaNode) -> None:
+        """After a kill, until the controller has taken the partitions from the broker that was killed."""
+        before, self._fenced_before = self._fenced_before, None
+        give_up_at = time.monotonic() + _LONGEST_FENCING_S
+        while before is not None and controller.log().count(_FENCED) == before:
+            if time.monotonic() > give_up_at:
+                raise AssertionError(f"the controller did not fence the broker:\n{controller.last_words()}")
+            time.sleep(0.05)  # only its log says when
 
     def last_words(self) -> str:
         return self._node.last_words()

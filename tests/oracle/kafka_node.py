@@ -45,16 +45,25 @@ DEFAULT_PROPERTIES = {
 class KafkaNode:
     """`port`: where clients are answered. `settings`: all of its server.properties. `heap_mb`: of its JVM.
 
-    `starts_fast`: its JVM compiles quickly rather than well, which suits tests; whoever measures wants the opposite.
+    `starts_fast`: its JVM compiles quickly rather than well, which suits tests; a benchmark wants the opposite.
+    `loggers`: names of Kafka's loggers that also write their INFO lines to its log.
     """
 
     def __init__(
-        self, directory: Path, port: int, settings: Mapping[str, str], heap_mb: int, *, starts_fast: bool = True
+        self,
+        directory: Path,
+        port: int,
+        settings: Mapping[str, str],
+        heap_mb: int,
+        *,
+        starts_fast: bool = True,
+        loggers: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.port = port
         self._heap_mb = heap_mb
         self._starts_fast = starts_fast
+        self._loggers = tuple(loggers)
         self._process: subprocess.Popen[bytes] | None = None
         self._class_path = jars.class_path()
         directory.mkdir(parents=True)
@@ -110,10 +119,18 @@ class KafkaNode:
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 
-    def last_words(self) -> str:
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    def log(self) -> str:
+        """All that its processes have written."""
         with contextlib.suppress(FileNotFoundError):
-            return (self.directory / "broker.log").read_text(errors="replace")[-4000:]
+            return (self.directory / "broker.log").read_text(errors="replace")
         return ""
+
+    def last_words(self) -> str:
+        return self.log()[-4000:]
 
     def _end(self, kind: signal.Signals) -> None:
         process, self._process = self._process, None
@@ -147,7 +164,10 @@ class KafkaNode:
             *(("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1") if self._starts_fast else ("-XX:+UseG1GC",)),
             f"-Djava.io.tmpdir={self.directory}",
         ]
-        logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        logging = [
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            *(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in self._loggers),
+        ]
         return [jars.java(), *options, *logging, "-cp", self._class_path, *arguments]
 
 

@@ -23,7 +23,7 @@ PATIENT = {"transaction.timeout.ms": "60000"}
 
 @pytest.fixture(scope="module")
 def mortal(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    broker = Broker(tmp_path_factory.mktemp("mortal") / "broker")
+    broker = Broker(tmp_path_factory.mktemp("mortal") / "broker", controller_apart=True)
     broker.start()
     yield broker
     broker.stop()
