@@ -29,6 +29,7 @@ MOVED_OUT_OF_THE_CORE = {
     "assignor.what_if": "rebalance_analysis.what_if",
     "assignor.whole_files": "operating_system.whole_files",
 }
+MOVED_OUT_OF_TOPOLOGY = {"assignor.topology.described": "kafka_groups.described"}
 
 
 class _MovedModules:

@@ -4,6 +4,7 @@
 |---|---|
 | `leader/` | `assignor lead`: joins a group first and leads its rebalances |
 | `recorder/` | `assignor record`: follows groups and writes each rebalance as a rebalance/1 line |
+| `described/` | the topology that `Topology#describe` printed, or that the group's own topics and tasks show |
 | `application_file` | the application's topology and properties, as an operator hands them over |
 | `rebalance_reports` | reports a rebalance to a coordinator, which shows the group |
 | `kafka_command_options` | the options that both commands share |

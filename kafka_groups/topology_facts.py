@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
-from assignor.topology.described.copartition import COPARTITIONED, NOT_COPARTITIONED, CopartitionFacts
-from assignor.topology.described.stores import StoreFacts
+from kafka_groups.described.copartition import COPARTITIONED, NOT_COPARTITIONED, CopartitionFacts
+from kafka_groups.described.stores import StoreFacts
 
 TOPOLOGY_OPTIMIZATION = "topology.optimization"
 _REUSES_SOURCE_TOPICS = frozenset({"all", "reuse.ktable.source.topics"})

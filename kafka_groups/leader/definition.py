@@ -15,8 +15,8 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording.assignor_fields import as_assignor
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.described.described_topology import topology_from_description
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, ApplicationFile
+from kafka_groups.described.described_topology import topology_from_description
 from kafka_groups.topology_facts import TopologyFacts
 
 _NO_FACTS = TopologyFacts()

@@ -11,5 +11,5 @@
 | `leader_view`, `offset_range` | which state of the cluster in between the leader must have seen, given its result |
 | `rebalance_line` | the line itself |
 | `output`, `position` | the file, and where to continue after a kill |
-| `log_import` | what JVM assignors logged, as `placement/1` lines |
+| `log_import`, `jvm_log` | what JVM assignors logged, as `placement/1` lines |
 """

@@ -17,9 +17,9 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
-from assignor.topology.described.described_topology import DescribedTopology
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.offsets_topic import GroupRecord
+from kafka_groups.described.described_topology import DescribedTopology
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, ObservedRebalance
 from kafka_groups.recorder.leader_view import LeaderView, Looks, created_topics_of, has_state, leader_view
 from kafka_groups.recorder.looks import ClusterLooks

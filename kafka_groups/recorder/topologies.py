@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from assignor.errors import InputError
-from assignor.topology.described.described_topology import DescribedTopology, topology_from_description
-from assignor.topology.described.inferred import topology_from_cluster
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from kafka_groups.application_file import read_application_file
+from kafka_groups.described.described_topology import DescribedTopology, topology_from_description
+from kafka_groups.described.inferred import topology_from_cluster
 from kafka_groups.recorder.shown_tasks import ShownTasks
 from kafka_groups.topology_facts import TopologyFacts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import InputError
-from assignor.topology.described.copartition import CopartitionFacts
+from kafka_groups.described.copartition import CopartitionFacts
 from kafka_groups.topology_facts import topology_facts
 
 

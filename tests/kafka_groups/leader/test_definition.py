@@ -9,9 +9,9 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.recording import rebalance_input
-from assignor.topology.described.stores import StoreFacts
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from kafka_groups.application_file import placement_configs, read_application_file
+from kafka_groups.described.stores import StoreFacts
 from kafka_groups.leader.definition import SeenTopics, configs_from_options, definition_of
 from kafka_groups.topology_facts import topology_facts
 from tests.group_model import SimulatedGroup, topology_of

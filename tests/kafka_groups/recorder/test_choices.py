@@ -18,7 +18,7 @@ from kafka_groups.recorder.topologies import ShownTopology, read_topology
 from tests.checkout import ROOT
 from tests.program import assignor
 
-LOG = ROOT / "tests/assignor/recording/jvm_logs/high_availability.log.gz"
+LOG = ROOT / "tests/kafka_groups/recorder/jvm_logs/high_availability.log.gz"
 TOPOLOGY = GroupTopology((Subtopology(0, ("lines",), stores=(SubtopologyStore("counts", "wc-counts-changelog"),)),))
 TEXT = """Topologies:
    Sub-topology: 0

@@ -15,10 +15,10 @@ from assignor.protocol.consumer_protocol import decode_assignment, decode_subscr
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording.topology_fields import topology_document
 from assignor.topology.builder import LOGGED
-from assignor.topology.described.described_topology import DescribedTopology
-from assignor.topology.described.inferred import topology_from_cluster
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
+from kafka_groups.described.described_topology import DescribedTopology
+from kafka_groups.described.inferred import topology_from_cluster
 from rebalance_analysis.rerun import RerunRebalance, run
 from tests.recorded import documents
 

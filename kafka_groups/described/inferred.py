@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from assignor.errors import InputError
 from assignor.java.order import hash_set_order, string_hash
 from assignor.topology.builder import LOGGED
-from assignor.topology.described.described_topology import DescribedTopology
-from assignor.topology.described.graph import is_repartition_name
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
+from kafka_groups.described.described_topology import DescribedTopology
+from kafka_groups.described.graph import is_repartition_name
 
 _CHANGELOG = "-changelog"
 _REPARTITION = "-repartition"

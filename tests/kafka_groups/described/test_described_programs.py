@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import InputError
-from assignor.topology.described.copartition import CopartitionFacts
-from assignor.topology.described.described_topology import topology_from_description
-from assignor.topology.described.stores import StoreFacts
-from tests.assignor.topology.described_programs import answered, asked, described_programs, here, in_kafka
+from kafka_groups.described.copartition import CopartitionFacts
+from kafka_groups.described.described_topology import topology_from_description
+from kafka_groups.described.stores import StoreFacts
+from tests.kafka_groups.described.described_programs import answered, asked, described_programs, here, in_kafka
 
 SELF_JOIN = """Topologies:
    Sub-topology: 0

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignor.topology.definition import Node, ProcessorNode, SinkNode, SourceNode, TopologyDefinition
-from assignor.topology.described.stores import users_of_stores
+from kafka_groups.described.stores import users_of_stores
 
 _NUMBER = r"-\d{10}"
 _JOIN = re.compile(

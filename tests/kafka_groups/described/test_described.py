@@ -16,14 +16,14 @@ import pytest
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.topology.described.described_topology import DescribedTopology, topology_from_description
-from assignor.topology.described.graph import described_graph
-from assignor.topology.described.stores import StoreFacts
-from assignor.topology.described.text import read_description
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, SubtopologyStore
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.repartition_topics import prepare_repartition_topics
+from kafka_groups.described.described_topology import DescribedTopology, topology_from_description
+from kafka_groups.described.graph import described_graph
+from kafka_groups.described.stores import StoreFacts
+from kafka_groups.described.text import read_description
 from tests.assignor.topology.kafka_topologies import kafka_topologies
 from tests.streams_runtime.dsl.test_topologies import ALL, built
 from tests.streams_runtime.dsl.test_topologies import KAFKA as DSL

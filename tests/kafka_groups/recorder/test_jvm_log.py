@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
-from assignor.recording.jvm_log import placements_from_log
+from kafka_groups.recorder.jvm_log import placements_from_log
 from rebalance_analysis.rerun import RerunPlacement, run
 from tests.program import assignor
 

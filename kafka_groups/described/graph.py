@@ -23,7 +23,7 @@ from assignor.topology.definition import (
     TopologyDefinition,
     node_groups,
 )
-from assignor.topology.described.text import ReadNode, ReadSubtopology
+from kafka_groups.described.text import ReadNode, ReadSubtopology
 
 _NAME = re.compile(
     r".+-repartition|KTABLE-FK-JOIN-SUBSCRIPTION-(?:REGISTRATION|RESPONSE)-\d{10}-topic"

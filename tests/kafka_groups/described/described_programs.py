@@ -3,7 +3,7 @@
 `described_programs.jsonl.gz`, one JSON object a line, has the answers of `tests/oracle/DescribedTopologies.java` to the
 seeds in it. `topics`: source topics of a cluster on which the group has not run yet, with their partitions;
 `partitions`: those of the repartition topics, or the name of the exception that Kafka's leader throws.
-As a program: `python -m tests.assignor.topology.described_programs` makes the file anew.
+As a program: `python -m tests.kafka_groups.described.described_programs` makes the file anew.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, KafkaError
-from assignor.topology.described.copartition import CopartitionFacts
-from assignor.topology.described.described_topology import topology_from_description
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.repartition_topics import prepare_repartition_topics
+from kafka_groups.described.copartition import CopartitionFacts
+from kafka_groups.described.described_topology import topology_from_description
 
 Program = dict[str, Any]
 

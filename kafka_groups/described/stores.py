@@ -22,10 +22,10 @@ from assignor.errors import InputError
 from assignor.near_names import near_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition, node_groups
-from assignor.topology.described.existing_changelogs import changelog_of_configs
-from assignor.topology.described.store_kinds import JOIN_WINDOW, KEY_VALUE, StoreKinds, possible_kinds
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.topology.internal_topics import CLEANUP_POLICY, RETENTION_MS
+from kafka_groups.described.existing_changelogs import changelog_of_configs
+from kafka_groups.described.store_kinds import JOIN_WINDOW, KEY_VALUE, StoreKinds, possible_kinds
 
 _KIND_WORDS = {
     ChangelogType.UNWINDOWED: "key-value",

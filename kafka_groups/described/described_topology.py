@@ -19,18 +19,18 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TopologyError
 from assignor.topology.assembly import assemble
 from assignor.topology.definition import TopologyDefinition
-from assignor.topology.described.copartition import (
+from assignor.topology.group_topology import ChangelogConfig, GroupTopology
+from assignor.topology.internal_topics import InternalTopicCatalog
+from assignor.topology.repartition_topics import prepare_repartition_topics
+from kafka_groups.described.copartition import (
     MISSING_TOPICS,
     CopartitionChoice,
     CopartitionFacts,
 )
-from assignor.topology.described.graph import described_graph
-from assignor.topology.described.shown_joins import Sources
-from assignor.topology.described.stores import SeenChangelogs, StoreFacts, described_stores
-from assignor.topology.described.text import read_description
-from assignor.topology.group_topology import ChangelogConfig, GroupTopology
-from assignor.topology.internal_topics import InternalTopicCatalog
-from assignor.topology.repartition_topics import prepare_repartition_topics
+from kafka_groups.described.graph import described_graph
+from kafka_groups.described.shown_joins import Sources
+from kafka_groups.described.stores import SeenChangelogs, StoreFacts, described_stores
+from kafka_groups.described.text import read_description
 
 _NO_FACTS = StoreFacts()
 _NO_COPARTITION_FACTS = CopartitionFacts()

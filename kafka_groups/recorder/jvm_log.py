@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from assignor.errors import InputError, UnreadableLogLine
 from assignor.recording.assignor_fields import as_assignor, as_configs
-from assignor.recording.jvm_log_rebalances import (
+from assignor.types import ProcessId
+from kafka_groups.recorder.jvm_log_rebalances import (
     FALLBACK_PRIOR,
     HIGH_AVAILABILITY,
     LoggedRebalance,
@@ -23,14 +24,13 @@ from assignor.recording.jvm_log_rebalances import (
     problem_of_rebalance,
     walk_of_tasks,
 )
-from assignor.recording.jvm_log_values import (
+from kafka_groups.recorder.jvm_log_values import (
     read_client_states,
     read_consumers,
     read_placed,
     read_tasks,
     read_tasks_by_consumer,
 )
-from assignor.types import ProcessId
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _MESSAGE = re.compile(

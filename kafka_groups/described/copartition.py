@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from assignor.errors import InputError
 from assignor.topology.definition import TopologyDefinition
-from assignor.topology.described.shown_joins import Copartitioning, Sources, copartitionings
+from kafka_groups.described.shown_joins import Copartitioning, Sources, copartitionings
 
 COPARTITIONED = "--copartitioned"
 NOT_COPARTITIONED = "--not-copartitioned"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from assignor.configs import NUM_STANDBY_REPLICAS
 from assignor.errors import UnreadableLogLine
 from assignor.java.order import hash_set_order, process_hash, string_hash, task_hash
-from assignor.recording.jvm_log_values import LoggedClient
 from assignor.recording.placement import PLACEMENT_FORMAT
 from assignor.types import ProcessId, TaskId
+from kafka_groups.recorder.jvm_log_values import LoggedClient
 
 HIGH_AVAILABILITY = "HighAvailabilityTaskAssignor"
 FALLBACK_PRIOR = "FallbackPriorTaskAssignor"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from assignor.configs import AssignmentConfigs
-from assignor.topology.described.existing_changelogs import changelog_of_configs
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.topology.internal_topics import InternalTopic
+from kafka_groups.described.existing_changelogs import changelog_of_configs
 
 _STORES = [
     ChangelogConfig(),
