@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TypeVar
 
-from assignor.clients.end_offsets import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
+from assignor.clients.client_state import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.types import TopicPartition

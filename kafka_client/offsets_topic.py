@@ -19,7 +19,7 @@ import aiokafka
 from aiokafka import errors
 
 from assignor.errors import DecodeError
-from assignor.java.order import string_hash
+from assignor.java.hash_codes import string_hash
 from assignor.protocol.group_metadata import GroupMetadataKey, OtherGroupKey, decode_group_key
 from kafka_client.errors import KafkaRefused, KafkaUnavailable
 from kafka_client.settings.client_settings import ClientSettings

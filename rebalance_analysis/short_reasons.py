@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from assignor.clients.task_lags import is_caught_up
+from assignor.clients.client_state import is_caught_up
 from assignor.decisions import Decision, DecisionKind
 from assignor.explain import Explanation, rack_reason, traffic_there
 from assignor.task_assignors.base import PlacementProblem

@@ -27,8 +27,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-from assignor.garbage import freeze_loaded_objects
-from operating_system.processes import return_freed_memory
+from operating_system.processes import freeze_loaded_objects, return_freed_memory
 
 AT_ONCE = 100_000
 """When so many more containers were made than freed between two looks, Python does not wait for the next one."""

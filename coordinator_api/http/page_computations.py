@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from assignor.clients.task_lags import is_caught_up
+from assignor.clients.client_state import is_caught_up
 from assignor.errors import AssignorFault
 from assignor.explain import reason_in_full
 from assignor.names import InstanceNames, short_members

@@ -19,8 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from assignor.clients.end_offsets import EndOffsets, end_offset_sums
-from assignor.clients.task_lags import compute_task_lags, is_caught_up
+from assignor.clients.client_state import EndOffsets, compute_task_lags, end_offset_sums, is_caught_up
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology
 from assignor.types import TaskId

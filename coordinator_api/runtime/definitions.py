@@ -23,8 +23,7 @@ from assignor.recording import parse_rebalance_input
 from assignor.recording.fields import child
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology, SubtopologyStore
-from assignor.topology.internal_topics import InternalTopicCatalog
-from assignor.topology.repartition_topics import prepare_repartition_topics
+from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
 from coordinator_api.clusters import Clusters, ProviderAddress, provider_address
 from coordinator_api.runtime.allowed_assignors import allowed_here
 

@@ -20,8 +20,7 @@ from assignor.errors import InputError, KafkaError, MissingSourceTopicError, Top
 from assignor.topology.assembly import assemble
 from assignor.topology.definition import TopologyDefinition
 from assignor.topology.group_topology import ChangelogConfig, GroupTopology
-from assignor.topology.internal_topics import InternalTopicCatalog
-from assignor.topology.repartition_topics import prepare_repartition_topics
+from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
 from kafka_groups.described.copartition import (
     MISSING_TOPICS,
     CopartitionChoice,

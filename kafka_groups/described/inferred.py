@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
-from assignor.java.order import hash_set_order, string_hash
+from assignor.java.hash_codes import string_hash
+from assignor.java.order import hash_set_order
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable
 
 from assignor.errors import DecodeError
-from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
+from assignor.protocol.assignment_info import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from assignor.configs import NUM_STANDBY_REPLICAS
 from assignor.errors import UnreadableLogLine
-from assignor.java.order import hash_set_order, process_hash, string_hash, task_hash
+from assignor.java.hash_codes import process_hash, string_hash, task_hash
+from assignor.java.order import hash_set_order
 from assignor.recording.placement import PLACEMENT_FORMAT
 from assignor.types import ProcessId, TaskId
 from kafka_groups.recorder.jvm_log_values import LoggedClient

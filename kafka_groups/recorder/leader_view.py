@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from assignor.clients.end_offsets import END_OFFSETS_FAILURE
+from assignor.clients.client_state import END_OFFSETS_FAILURE
 from assignor.errors import AssignorFault
 from assignor.pipeline import assign
 from assignor.recording.rebalance import RecordedOutput

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from assignor.clients.end_offsets import EndOffsetSums
+from assignor.clients.client_state import EndOffsetSums
 from assignor.errors import InputError
 from assignor.names import instance_name
 from assignor.protocol.consumer_protocol import Subscription

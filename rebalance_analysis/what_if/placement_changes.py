@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.errors import InputError
-from assignor.java.order import hash_set_order, process_hash
+from assignor.java.hash_codes import process_hash
+from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances, Changes

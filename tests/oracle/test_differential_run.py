@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assignor.protocol.assignment_info import decode_assignment_info
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import decode_assignment_info, encode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, encode_assignment
 from tests.oracle import differential_run
 from tests.oracle.differential_run import DEFAULT_CASES, DifferentialRun, cases_of_this_run, seed_of_this_run

@@ -20,8 +20,7 @@ from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, KafkaError
 from assignor.topology.group_topology import GroupTopology
-from assignor.topology.internal_topics import InternalTopicCatalog
-from assignor.topology.repartition_topics import prepare_repartition_topics
+from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
 from kafka_groups.described.copartition import CopartitionFacts
 from kafka_groups.described.described_topology import topology_from_description
 

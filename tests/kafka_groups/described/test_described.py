@@ -18,8 +18,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, SubtopologyStore
-from assignor.topology.internal_topics import InternalTopicCatalog
-from assignor.topology.repartition_topics import prepare_repartition_topics
+from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
 from kafka_groups.described.described_topology import DescribedTopology, topology_from_description
 from kafka_groups.described.graph import described_graph
 from kafka_groups.described.stores import StoreFacts

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Set
 
 import pytest
 
-from assignor.protocol.assignment_info import AssignmentInfo
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, decode_subscription, encode_assignment
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId

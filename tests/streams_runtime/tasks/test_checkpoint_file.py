@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import DecodeError, IllegalStateError
-from assignor.java.order import JavaHashMap
+from assignor.java.hash_map import JavaHashMap
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import (

@@ -1,4 +1,4 @@
-# The C types of buckets.py, for those who compile it.
+# The C types of order.py, for those who compile it.
 cimport cython
 
 @cython.locals(fields=list, names=list)
