@@ -2,7 +2,8 @@
 
 The leader answers all members in the lowest version that it received. A member of a version that the leader does not
 know can still join when all others can probe (version 3 and up): it gets an empty assignment with the version that all
-support, lowers its own version and rejoins. Source: `StreamsAssignmentProtocolVersions`,
+support, lowers its own version and rejoins. `clients/client_metadata.py` folds the versions that a group has sent
+(`received_versions`). Source: `StreamsAssignmentProtocolVersions`,
 `StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`, `maybeUpdateSubscriptionVersion`;
 KIP-268.
 """
