@@ -28,7 +28,7 @@ from urllib.parse import quote, urlencode, urlsplit
 MOST_REDIRECTS = 3
 """In one call."""
 
-SENT_ON = 307
+REDIRECT = 307
 _ASK_ANOTHER = frozenset({502, 503, 504})
 _SECRETS = "@?#"
 """What a URL with a password or a token in it has."""
@@ -156,10 +156,10 @@ class Attempt(NamedTuple):
 
 
 class CallRoute:
-    """The way of one call. `said`: what became of it at each address that was asked, in that order."""
+    """The way of one call. `outcomes`: what became of it at each address that was asked, in that order."""
 
     def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
-        self.said: dict[str, str] = {}
+        self.outcomes: dict[str, str] = {}
         self._addresses = addresses
         self._call = call
         self._failed: set[str] = set()
@@ -185,13 +185,13 @@ class CallRoute:
             self._has_asked_again = True
             self._asks_now = attempt.address
             return
-        self.said[attempt.address] = why
+        self.outcomes[attempt.address] = why
         self._failed.add(attempt.address)
         self._addresses.failed(attempt.address)
 
     def answered(self, attempt: Attempt, status: int, location: str | None) -> bool:
         """Whether this answer is the one to the call. `location`: where a redirect leads."""
-        if status == SENT_ON:
+        if status == REDIRECT:
             self._go_on(attempt, location or "")
             return False
         if status in _ASK_ANOTHER:
@@ -201,16 +201,16 @@ class CallRoute:
         return True
 
     def _next_of_list(self) -> str | None:
-        if self._call.one_address and self.said:
+        if self._call.one_address and self.outcomes:
             return None
-        return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.said), None)
+        return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.outcomes), None)
 
     def _share_s(self, left_s: float, address: str) -> float:
         """What this address may take of the time that is left for answers."""
         if self._call.one_address:
             return left_s
         urls = self._addresses.urls
-        others = sum(1 for each in urls if each != address and each not in self.said)
+        others = sum(1 for each in urls if each != address and each not in self.outcomes)
         return min(left_s / (1 + others), self._call.timeout_s / len(urls))
 
     def _go_on(self, attempt: Attempt, location: str) -> None:
@@ -218,12 +218,12 @@ class CallRoute:
         here = attempt.address
         to, problem = _led_to(location, attempt)
         if to in self._failed:
-            self.said[here] = f"sends the call on to {to}, which has failed"
+            self.outcomes[here] = f"sends the call on to {to}, which has failed"
         elif not problem and self._redirects < MOST_REDIRECTS:
             self._redirects += 1
             self._asks_now = to
             self._addresses.answers(here)
-            self.said[here] = f"sends the call on to {to}"
+            self.outcomes[here] = f"sends the call on to {to}"
         else:
             self.unanswered(attempt, problem or f"sends the call on to {to}, after {MOST_REDIRECTS} others did so")
 
@@ -240,8 +240,8 @@ def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
     return address, ""
 
 
-def told(said: Mapping[str, str], listed: Collection[str]) -> str:
-    """`said` of a route without an answer, as one text. `listed`: the addresses that its caller knows anyway."""
-    if len(said) == 1 and said.keys() == set(listed):
-        return next(iter(said.values()))
-    return "; ".join(f"{address}: {what}" for address, what in said.items())
+def outcomes_text(outcomes: Mapping[str, str], known: Collection[str]) -> str:
+    """`outcomes` of a route without an answer, as one text. `known`: the addresses that its caller knows anyway."""
+    if len(outcomes) == 1 and outcomes.keys() == set(known):
+        return next(iter(outcomes.values()))
+    return "; ".join(f"{address}: {outcome}" for address, outcome in outcomes.items())

@@ -35,7 +35,7 @@ from coordinator_api.http.problems import MOVED, TRY_AGAIN_SOON, Problem, answer
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_client.access.tls import client_context
+from coordinator_client.http_client import async_http_client
 
 ASKED_BY = "Assignor-Asked-By"
 COORDINATOR = "coordinator"
@@ -54,8 +54,8 @@ class OtherCoordinators:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._clients: dict[str, httpx.AsyncClient] = {}
-        self._said: dict[tuple[str, str | None], asyncio.Future[list[GroupList | None]]] = {}
-        self._told_of: set[str] = set()
+        self._answers: dict[tuple[str, str | None], asyncio.Future[list[GroupList | None]]] = {}
+        self._reported: set[str] = set()
 
     async def close(self) -> None:
         for client in self._clients.values():
@@ -69,22 +69,24 @@ class OtherCoordinators:
         if not self._coordinator.lease.is_shared or request.headers.get(ASKED_BY) is not None:
             return []
         others = self._coordinator.lease.elsewhere()
-        said = await self._all_said(others, path, with_session(request.headers).get("authorization"), kind)
-        return [GroupList(groups=[_unknown(other) for other in others]), *said]
+        answers = await self._answers_of(others, path, with_session(request.headers).get("authorization"), kind)
+        return [GroupList(groups=[_unknown(other) for other in others]), *answers]
 
-    async def _all_said(
+    async def _answers_of(
         self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
     ) -> Sequence[GroupList]:
-        """Shared by all who ask alike within a moment."""
+        """Callers that ask alike within `KEPT_S` share the answers."""
         urls = frozenset(each.url for each in others if each.url is not None)
         if not urls:
             return ()
         key = path, authorization
-        asking = self._said.get(key)
+        asking = self._answers.get(key)
         if asking is None:
             headers = {ASKED_BY: COORDINATOR, **({} if authorization is None else {"Authorization": authorization})}
-            asking = self._said[key] = asyncio.gather(*(self._ask(url, path, headers, kind) for url in urls))
-            asking.add_done_callback(lambda _: asyncio.get_running_loop().call_later(KEPT_S, self._said.pop, key, None))
+            asking = self._answers[key] = asyncio.gather(*(self._ask(url, path, headers, kind) for url in urls))
+            asking.add_done_callback(
+                lambda _: asyncio.get_running_loop().call_later(KEPT_S, self._answers.pop, key, None)
+            )
         return [each for each in await asyncio.shield(asking) if each is not None]
 
     async def _ask(self, url: str, path: str, headers: Mapping[str, str], kind: type[GroupList]) -> GroupList | None:
@@ -101,23 +103,22 @@ class OtherCoordinators:
                     raise ValueError(f"it answers with status {response.status_code}")
                 answer = kind.model_validate_json(bytes(body))
         except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:  # all that can go wrong
-            if url not in self._told_of:
-                self._told_of.add(url)
+            if url not in self._reported:
+                self._reported.add(url)
                 is_other = isinstance(why, ValidationError)  # another service answers at this address
                 error = "it answers, but not as a coordinator does" if is_other else str(why)
                 structlog.get_logger("coordinator_api").warning(
                     "coordinator_not_heard", url=url, error=error or f"no answer in {LONGEST_ANSWER_S:g} s"
                 )
             return None
-        self._told_of.discard(url)
+        self._reported.discard(url)
         return answer
 
     def _client(self, url: str) -> httpx.AsyncClient:
         """Raises InputError for files of TLS that cannot be used."""
         client = self._clients.get(url)
         if client is None:
-            tls = client_context(url, httpx.create_ssl_context)
-            client = self._clients[url] = httpx.AsyncClient(trust_env=False, timeout=LONGEST_ANSWER_S, verify=tls)
+            client = self._clients[url] = async_http_client(url, timeout=LONGEST_ANSWER_S)
         return client
 
 
