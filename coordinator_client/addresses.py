@@ -14,7 +14,7 @@ Rules:
   others. A coordinator is asked to hold an answer only for as long as there is time for it.
 
 Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka, where an answer only
-says that it is not the coordinator, and the client has to look for it.
+says that it is not the coordinator, and the client has to find the coordinator itself.
 """
 
 from __future__ import annotations

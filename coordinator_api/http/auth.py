@@ -27,7 +27,7 @@ from coordinator_api.store.token_store import StoredToken, TokenStore
 from coordinator_client.access.credentials import Credentials, wall_clock_ms
 from coordinator_client.access.issuer_settings import KEYS_URL, IssuerSettings
 from coordinator_client.access.principals import Principal, Right, is_loopback
-from coordinator_client.access.token_files import LOOK_EVERY_S, TokenFiles
+from coordinator_client.access.token_files import CHECK_INTERVAL_S, TokenFiles
 from coordinator_client.access.tokens import (
     TokenEntry,
     digest_of,
@@ -268,12 +268,12 @@ class Access:
 
     async def _look_again_and_again(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
             await self._look()
 
     async def _look(self) -> None:
         # a file system or an issuer that does not answer must not hold up the calls
-        await asyncio.to_thread(self._files.look)
+        await asyncio.to_thread(self._files.reload_changed)
         if self._signed is not None:
             await asyncio.to_thread(self._signed.refresh_if_due)
 

@@ -153,7 +153,7 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         now_s = asyncio.get_running_loop().time()
         if self._tls is not None:
-            self._tls.look()
+            self._tls.reload_if_changed()
         self._garbage.collect_if_due(now_s)
         self._freed_memory.give_back_if_due(now_s)
         self._manager.alive(now_s)

@@ -228,7 +228,7 @@ def test_should_let_a_member_take_a_new_certificate_of_its_own_without_a_restart
     monkeypatch.setenv("ASSIGNOR_CLIENT_CERTFILE", str(own))
     with CoordinatorClient(site.service.url) as member:
         assert isinstance(member.group_ids(), list)
-        pool = member._http._transport._pool  # type: ignore[attr-defined]
+        pool = member._http._shared._transport._pool  # type: ignore[union-attr]
         wait_for(lambda: "EXPIRED" in site.answers(own))
         pool.close()
         with pytest.raises(CoordinatorUnavailable, match="it says that the client certificate has run out"):
