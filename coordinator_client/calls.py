@@ -21,7 +21,7 @@ from coordinator_client.addresses import CoordinatorAddresses, is_address, may_h
 DEFAULT_URL = "http://127.0.0.1:8080"
 COORDINATOR_METAVAR = "URL,..."
 SEVERAL_COORDINATORS = "several are separated by commas"
-"""What the help of an option says that takes the addresses."""
+"""For the help of an option that takes addresses."""
 
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 TOKEN_FILE_VARIABLE = "ASSIGNOR_AUTH_TOKEN_FILE"  # noqa: S105 (the name of a variable)
@@ -108,7 +108,7 @@ def addresses_of(text: str) -> CoordinatorAddresses:
     """`text`: the URL of a coordinator, or several, separated by commas.
 
     Raises InputError for what is no URL: a call to it would look like a coordinator that is down. Messages and logs
-    name URLs. So one that may have a password or a token in it is refused, and not shown.
+    name URLs, so a URL that may contain a password or a token is refused, and not shown.
     """
     urls = [part.strip() for part in text.split(",")]
     for number, url in enumerate(urls, start=1):
@@ -148,11 +148,11 @@ def token_file_of(token_file: Path | None) -> Path | None:
 
 
 class CallerToken:
-    """The token that a program sends for as long as it runs: one that stays, or that of a file, which may change.
+    """The token that a program sends for as long as it runs: a fixed one, or that of a file, which may change.
 
     Rules: the file is checked no more than once a second, and read when it has changed. While it cannot be read, or
-    has no token that a header can carry, the token that it had before stays. `token`: None for none, or for that of the
-    file. Any thread may use it. Raises InputError for a given token that no header can carry.
+    has no token that a header can carry, the former token stays. `token`: None for none, or for that of the file. Any
+    thread may use it. Raises InputError for a given token that no header can carry.
     """
 
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
@@ -167,7 +167,7 @@ class CallerToken:
         return f"CallerToken({'of ' + str(self._file) if self._file is not None else '...'})"
 
     def current(self) -> str | None:
-        """What the next call has to carry."""
+        """The token for the next call."""
         if self._file is not None and time.monotonic() - self._read_at_s >= _READ_EVERY_S:
             self.reread()
         return self._token
@@ -189,8 +189,8 @@ class CallerToken:
 
 
 def state_in_words(state: str, condition: str | None) -> str:
-    """What people see as the state of a group: Kafka's name, or why a group in that state does nothing. `condition`: as
-    the description of a group has it.
+    """The state of a group for people: Kafka's name, or the reason why a group in that state does nothing. `condition`:
+    from the description of the group.
     """
     return state if condition is None else _CONDITIONS.get(condition, condition)
 

@@ -9,6 +9,7 @@ module, because it loads httpx.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,6 +43,16 @@ class CoordinatorAnswer:
     status: int
     headers: Mapping[str, str]
     content: bytes
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object in `content`. Raises ValueError, whose text says that there is none."""
+        try:
+            document = json.loads(self.content)
+        except ValueError:
+            raise ValueError("the answer is not JSON") from None
+        if not isinstance(document, dict):
+            raise ValueError("the answer is not a JSON object")
+        return document
 
 
 class CoordinatorHttpClient:

@@ -1,5 +1,5 @@
-"""Connections that end only when another one has given an answer: a coordinator takes the end of the connection of a
-process for the end of the process.
+"""Connections that stay open until an answer came over another one, because a coordinator takes the end of the
+connection of a process for the end of the process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 import httpx
 
 MOST_KEPT = 4
-"""So many stay open while no call is answered. Then the oldest one is closed."""
+"""So many connections stay open while no call is answered. Then the oldest one is closed."""
 
 _OPENED = "connection.connect_tcp.complete"
 _WRAPPED = "connection.start_tls.complete"
@@ -29,10 +29,10 @@ class Connect(Protocol):
 class KeptConnections:
     """One TCP connection to each address that is called, used by one caller, for one call after the other.
 
-    When a connection breaks, another one to the same coordinator is opened at once, before the next address is asked,
-    because a coordinator that lives does not wait long. When the group has moved to another coordinator, the old
-    connection ends only when a call was answered over the new one, so that no coordinator sees an end first. So does
-    one that gave no answer in time.
+    When a connection breaks, another one to the same coordinator is opened at once, before the next address is called,
+    because a coordinator that lives does not wait long. When the group has moved to another coordinator, or no answer
+    came in time, the old connection ends only when a call was answered over the new one, so that no coordinator sees an
+    end first.
     """
 
     def __init__(self, connect: Connect) -> None:
@@ -77,10 +77,9 @@ class KeptConnections:
 
 
 class KeptSockets:
-    """Keeps the sockets of one caller open after its HTTP client has given them up: a time-out closes no connection.
+    """Keeps the sockets of one caller open after httpx has closed its own side: a time-out ends no connection.
 
-    A coordinator takes the end of a connection for the end of a process. So a connection that gave no answer in time
-    stays open until another has given one. Any thread may call `break_off`. `opened`: how many so far.
+    Any thread may call `break_off`. `opened`: how many so far.
     """
 
     def __init__(self) -> None:
@@ -89,7 +88,7 @@ class KeptSockets:
         self._broken_off = False
 
     def trace(self, event: str, info: Mapping[str, object]) -> None:
-        """To be the `trace` of each request: the HTTP client itself offers no way to its socket."""
+        """To be the `trace` of each request: httpx offers no other way to a socket before its answer."""
         if event not in (_OPENED, _WRAPPED):
             return
         if event == _WRAPPED:
@@ -112,10 +111,10 @@ class KeptSockets:
                 file.close()
 
     def break_off(self) -> None:
-        """End what is under way on any of them, and on all later ones."""
+        """End the calls under way on these sockets, and on all later ones."""
         self._broken_off = True
         for each, _ in tuple(self._kept):
-            with contextlib.suppress(OSError):  # it has ended by itself
+            with contextlib.suppress(OSError):  # the socket has ended by itself
                 each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:

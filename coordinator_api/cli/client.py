@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -76,15 +75,10 @@ def _no_answer(answers: Mapping[str, str]) -> InputError:
 
 def _document(answer: CoordinatorAnswer) -> Any:
     """Raises InputError for what no coordinator sends: another service may answer at the address."""
-    if not answer.content:
-        return None
     try:
-        document = json.loads(answer.content)
+        return answer.document() if answer.content else None
     except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise _no_coordinator(answer.status, answer.address)
-    return document
+        raise _no_coordinator(answer.status, answer.address) from None
 
 
 def _no_coordinator(status: int, address: str) -> InputError:

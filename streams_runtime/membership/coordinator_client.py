@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import getpass
-import json
 import os
 import random
 import socket
@@ -66,11 +65,12 @@ NO_PATIENCE = Patience()
 
 
 class CoordinatorClient:
-    """One coordinator, or several of one database. Several threads may use it at once. Close it when done.
+    """Calls one coordinator, or several of one database. Several threads may use it at once. Close it after use.
 
-    `base_url`: where it listens, for example http://127.0.0.1:8080; several URLs are separated by commas. `token`: the
-    bearer token, if it asks for one; instances of the group ask for the same. A `CallerToken` may change meanwhile. Of
-    https, the environment names the certificates (`coordinator_client.access.tls`).
+    `base_url`: where the coordinator listens, for example http://127.0.0.1:8080; several URLs are separated by commas.
+    `token`: the bearer token, if the coordinator asks for one; instances of the group ask for the same token. A
+    `CallerToken` may change meanwhile. For https, the environment names the certificates
+    (`coordinator_client.access.tls`).
 
     Raises InputError for files of certificates that cannot be used, and for another form of URL, which would otherwise
     look like a coordinator that is down.
@@ -105,7 +105,7 @@ class CoordinatorClient:
     def assignment(
         self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int
     ) -> FetchedAssignment | None:
-        """Wait up to `wait_ms` for the assignment of that generation or a later one. None when it is not there yet."""
+        """Wait up to `wait_ms` for the assignment of `min_generation` or later. None when there is none yet."""
         path = f"{_member_path(group_id, member_id)}/assignment"
         call = CoordinatorCall(path, ANSWER_TIMEOUT_S, {"min_generation": min_generation}, wait_ms)
         answer = _call(self._http, "GET", call, headers={"Accept": RAW})
@@ -121,13 +121,13 @@ class CoordinatorClient:
         )
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
-        """A connection of its own for the heartbeats of this process. The caller closes it. It goes where other calls
-        found the group's coordinator, and they follow it.
+        """A connection for the heartbeats of this process alone, which the caller closes. It shares with this client
+        what both learn about the address of the group's coordinator.
         """
         return ProcessHeartbeats(self.addresses, self.token, group_id)
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Leave the group. Returns as well when the group does not know the member. Raises CoordinatorUnavailable."""
+        """Leave the group. Does nothing when the group does not know the member. Raises CoordinatorUnavailable."""
         call = CoordinatorCall(_member_path(group_id, member_id), timeout_s)
         _call(self._http, "DELETE", call, accept=(_NOT_FOUND,))
 
@@ -150,18 +150,18 @@ class CoordinatorClient:
         return self._get(group_path(group_id))
 
     def group_ids(self) -> list[str]:
-        """Of every group that the coordinator knows."""
+        """The ids of all groups that the coordinator knows."""
         groups = self._get("/v1/groups").get("groups")
         return [str(group["group_id"]) for group in groups] if isinstance(groups, list) else []
 
     def delete_group(self, group_id: str) -> None:
-        """Forget a group without members, and its history. Returns as well when there is no such group. Raises
+        """Delete a group without members, and its history. Does nothing when there is no such group. Raises
         CoordinatorError for a group with members, CoordinatorUnavailable.
         """
         _call(self._http, "DELETE", CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S), accept=(_NOT_FOUND,))
 
     def drain(self, group_id: str) -> None:
-        """Tell every member to leave and end, by the stop flag of its next heartbeat."""
+        """Stop every member: the answer to its next heartbeat has the stop flag."""
         _call(self._http, "POST", CoordinatorCall(f"{group_path(group_id)}/drain", ANSWER_TIMEOUT_S))
 
     def rebalances(self, group_id: str) -> dict[str, object]:
@@ -181,10 +181,10 @@ class CoordinatorClient:
 
 
 class ProcessHeartbeats:
-    """The connection that the heartbeats of one process go over, one after the other.
+    """Sends the heartbeats of one process, one after the other, over one TCP connection.
 
-    It is one TCP connection, used for nothing else, because the coordinator takes its end for the end of the process:
-    `coordinator_client.kept_connections` says when another one takes its place.
+    Nothing else uses the connection, because the coordinator takes its end for the end of the process.
+    `coordinator_client.kept_connections` says when another connection takes its place.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, token: str | CallerToken | None, group_id: str) -> None:
@@ -241,13 +241,13 @@ def _http_client(
 
 
 def _user_agent() -> str:
-    """Says which process of which user calls: the coordinator keeps it with what the caller declares."""
+    """The calling process and its user. The coordinator stores it with a definition that the caller declares."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a user without a name, as in many containers
         user = f"user {os.getuid()}"
-    who = f"{user}@{socket.gethostname()}, process {os.getpid()}"
-    return f"assignor/{version('assignor')} ({''.join(letter if letter.isascii() else '?' for letter in who)})"
+    process = f"{user}@{socket.gethostname()}, process {os.getpid()}"
+    return f"assignor/{version('assignor')} ({''.join(letter if letter.isascii() else '?' for letter in process)})"
 
 
 def _call(http: CoordinatorHttpClient, method: str, call: CoordinatorCall, **more: Any) -> CoordinatorAnswer:
@@ -320,12 +320,9 @@ def _definition(document: object) -> GroupDefinition | None:
 
 def _document(answer: CoordinatorAnswer) -> dict[str, object]:
     try:
-        document = json.loads(answer.content)
+        return answer.document()
     except ValueError as error:
-        raise CoordinatorUnavailable(f"{answer.url}: the answer is not JSON") from error
-    if not isinstance(document, dict):
-        raise CoordinatorUnavailable(f"{answer.url}: the answer is not a JSON object")
-    return document
+        raise CoordinatorUnavailable(f"{answer.url}: {error}") from None
 
 
 def _text(answer: Mapping[str, object], name: str) -> str:
