@@ -144,6 +144,7 @@ class CoordinatorHttpClient:
             try:
                 response = self._send(method, attempt.address, attempt.url, TimeLeft(attempt.timeout_s), content)
             except (httpx.RequestError, httpx.InvalidURL) as error:
+                # if none was opened for this request, the connection that ended had carried answers before
                 ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
                 route.unanswered(attempt, self._text_of(error), old_connection_ended=ended)
                 continue
@@ -155,6 +156,7 @@ class CoordinatorHttpClient:
         if last is None:
             raise NoAnswer(route.outcomes, self._addresses)
         address, response = last
+        # a server error may be a proxy's: then no coordinator knows of the new connection, and the old one stays
         if self._kept is not None and not response.is_server_error:
             self._kept.keep_only(address, response)
         return last

