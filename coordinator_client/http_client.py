@@ -20,7 +20,7 @@ import httpx
 
 from assignor.errors import InputError
 from coordinator_client.access.tls import client_context, tls_problem
-from coordinator_client.addresses import REDIRECT, CallRoute, CoordinatorAddresses, CoordinatorCall
+from coordinator_client.addresses import REDIRECT, Attempt, CallRoute, CoordinatorAddresses, CoordinatorCall
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, refusal_of
 from coordinator_client.kept_connections import KeptConnections
 
@@ -142,7 +142,7 @@ class CoordinatorHttpClient:
         while (attempt := route.next(ends_s - time.monotonic())) is not None:
             opened = 0 if self._kept is None else self._kept.opened
             try:
-                response = self._send(method, attempt.address, attempt.url, TimeLeft(attempt.timeout_s), content)
+                response = self._send(method, attempt, content)
             except (httpx.RequestError, httpx.InvalidURL) as error:
                 # if none was opened for this request, the connection that ended had carried answers before
                 ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
@@ -161,16 +161,14 @@ class CoordinatorHttpClient:
             self._kept.keep_only(address, response)
         return last
 
-    def _send(
-        self, method: str, address: str, url: str, time_left: TimeLeft, content: Mapping[str, Any]
-    ) -> httpx.Response:
-        extensions: dict[str, Any] = {"timeout": time_left}
+    def _send(self, method: str, attempt: Attempt, content: Mapping[str, Any]) -> httpx.Response:
+        extensions: dict[str, Any] = {"timeout": TimeLeft(attempt.timeout_s)}
         http = self._shared
-        if http is None:
-            assert self._kept is not None
-            http = self._kept.client_of(address)
+        if self._kept is not None:
+            http = self._kept.client_of(attempt.address)
             extensions["trace"] = self._kept.trace
-        return http.request(method, url, extensions=extensions, **content)
+        assert http is not None, "it is shared, or kept"
+        return http.request(method, attempt.url, extensions=extensions, **content)
 
     def _text_of(self, error: Exception) -> str:
         if self._name_errors:
