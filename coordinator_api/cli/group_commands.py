@@ -33,8 +33,8 @@ from coordinator_api.cli.calls import (
 )
 from coordinator_api.cli.lever_commands import held_line
 from coordinator_api.views.levers import active_levers
-from coordinator_api.views.wording import utc_iso
 from coordinator_client.calls import group_path, state_in_words
+from rebalance_analysis.presentation.quantities import utc_iso
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 

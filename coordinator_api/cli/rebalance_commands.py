@@ -16,11 +16,11 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import ResultOutput, output_from_options, show
 from assignor_cli.tables import Column, View, age_text, paragraph
 from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, GroupCommand, document_table
-from coordinator_api.views.wording import hold_text, utc_iso
+from coordinator_api.views.wording import hold_text
 from coordinator_client.calls import group_path
-from rebalance_analysis.commands.group_history_text import group_history_text
-from rebalance_analysis.commands.task_history_text import task_history_text
+from rebalance_analysis.commands.history_text import group_history_text, task_history_text
 from rebalance_analysis.history import PastRebalance, group_history, task_history
+from rebalance_analysis.presentation.quantities import utc_iso
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import run
 

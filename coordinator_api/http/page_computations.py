@@ -14,7 +14,6 @@ from typing import Any
 
 from assignor.clients.task_lags import is_caught_up
 from assignor.errors import AssignorFault
-from assignor.explain import reason_in_full
 from assignor.names import InstanceNames, short_members
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
 from assignor.types import ProcessId, TaskId
@@ -31,7 +30,10 @@ from rebalance_analysis.history import (
     group_history_document,
     task_history,
 )
-from rebalance_analysis.history.wording import copies_text, triggers_text
+from rebalance_analysis.presentation.moves import copies_text, copy_row
+from rebalance_analysis.presentation.reasons import full_reason, reason_sentences
+from rebalance_analysis.presentation.rebalances import triggers_text
+from rebalance_analysis.presentation.task_rows import task_summary_rows
 from rebalance_analysis.reading.task_owners import owner_moves, owners_in, tasks_of
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
@@ -98,13 +100,10 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
         for each in role.values()
         for name in each
     }
-    ran = _ran(parse_recorded_rebalance(second), own_assignors(classes))
-    past = PastRebalance(after[0], ran)
-    names = InstanceNames(group_history([past]).instances)
-    problem = ran.result.problem
-    why: dict[str, str] = {}
-    if problem is not None:
-        why = {str(each.task): reason_in_full(each, problem, names) for each in ran.explanations(None)}
+    past = PastRebalance(after[0], _ran(parse_recorded_rebalance(second), own_assignors(classes)))
+    history = group_history([past], every_task=True)
+    names = InstanceNames(history.instances)
+    why = {str(each.task): full_reason(each, names) for each in history.rebalances[0].task_rebalances}
     return {
         "id": f"{first['id']} -> {second['id']}",
         "tasks": len(tasks_of(old, new)),
@@ -199,18 +198,19 @@ def _texts(owners: Mapping[Any, list[str]]) -> dict[str, list[str]]:
 def _history_document(told: TaskHistory, unreadable: int) -> dict[str, object]:
     names = InstanceNames(told.instances)
     rounds = []
-    for is_dull, several in groupby(told.rebalances, key=lambda each: each.change in _UNCHANGED):
+    for is_unchanged, several in groupby(told.rebalances, key=lambda each: each.change in _UNCHANGED):
         same = list(several)
-        rounds += [same] if is_dull else [[each] for each in same]
-    last = told.rebalances[-1]
+        rounds += [same] if is_unchanged else [[each] for each in same]
+    last, waiting = told.rebalances[-1], told.summary.waiting
     return {
         "rounds": [_round(each, told, names) for each in reversed(rounds)],
         "unreadable": unreadable,
         "rebalances": len(told.rebalances),
-        "summary": told.summary,
-        "names": names,
+        "copies": [copy_row(copy, names) for copy in told.summary.copies],
+        "summary": list(task_summary_rows(told.summary, names)),
+        "next_round_ms": None if waiting is None else waiting.next_round_ms,
         "candidates": _candidates(last, names),
-        "steps": _steps(last, names),
+        "steps": reason_sentences(last, names),
         "target": None
         if last.explanation is None or last.explanation.target is None
         else names.short(last.explanation.target),
@@ -230,19 +230,10 @@ def _round(same: Sequence[TaskRebalance], told: TaskHistory, names: InstanceName
         "change": str(each.change),
         "trigger": triggers_text(facts.triggers, names, told.task) if len(same) == 1 else None,
         "was": copies_text(each.before, names, lags=False) if each.before else None,
-        "copies": each.copies,
-        "steps": _steps(each, names) if len(same) == 1 else [],
+        "copies": [copy_row(copy, names) for copy in each.copies],
+        "steps": reason_sentences(each, names) if len(same) == 1 else [],
         "differs": each.differs,
     }
-
-
-def _steps(each: TaskRebalance, names: InstanceNames) -> list[str]:
-    """A sentence for each rule that had a part in it."""
-    if each.explanation is None or each.problem is None:
-        return []
-    return [
-        part[:1].upper() + part[1:] + "." for part in reason_in_full(each.explanation, each.problem, names).split("; ")
-    ]
 
 
 def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:

@@ -22,17 +22,18 @@ from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, 
 from coordinator_api.http.page_computations import compare_two, history_of_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
-from coordinator_api.views.wording import duration, outcome_of, plural
+from coordinator_api.views.wording import outcome_of, plural
 from coordinator_api.web.event_streams import group_stream, rebalances_digest
 from coordinator_api.web.rendering import page
 from rebalance_analysis.history.triggers import TriggerKind
+from rebalance_analysis.presentation.comparisons import diff_summary
+from rebalance_analysis.presentation.quantities import duration_text
 
 router = named_router(include_in_schema=False)
 
 LIMIT, LEAST, MOST = 20, 5, 80
 WIDTH = 900
 _LEFT, _RIGHT = 30, WIDTH - 30
-_SHORT_MS = 10_000
 _SHAPES = {"stable": "stable", "settled": "stable", "probing": "probing", "error": "failed", "held": "held"}
 """Outcome to the shape of its mark."""
 
@@ -258,7 +259,7 @@ def time_line(
 
 
 def _without_owner(tasks: int, ms: int) -> str:
-    long = f"{ms}\u00a0ms" if ms < _SHORT_MS else duration(ms)
+    long = duration_text(ms).replace(" ", "\u00a0")
     return f"{plural(tasks, 'task')} had no owner for {long}"
 
 
@@ -294,7 +295,7 @@ class Arrow(NamedTuple):
 
 def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     """`answer`, of `page_computations.compare_two`, with the `left` and `right` side of its picture, the `arrows`
-    between them, how many arrows are left out (`arrows_more`), and the picture's `height`.
+    between them, how many arrows are left out (`arrows_more`), a `summary`, and the picture's `height`.
     """
     names: Mapping[str, str] = answer["names"]
     active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]
@@ -313,7 +314,7 @@ def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     ]
     return {
         **answer,
-        "active_moved": len(active),
+        "summary": diff_summary(answer),
         "left": list(left.values()),
         "right": list(right.values()),
         "arrows": arrows[:ARROWS_SHOWN],

@@ -10,8 +10,8 @@ from assignor.types import AssignorErrorCode
 from kafka_groups.leader.led_rebalance import LedRebalance
 from rebalance_analysis.history import PastRebalance, TriggerKind
 from rebalance_analysis.history.past_rebalance import SeenRebalance, see
-from rebalance_analysis.history.wording import triggers_text
 from rebalance_analysis.measures import measure
+from rebalance_analysis.presentation.rebalances import triggers_text
 from rebalance_analysis.rerun import RerunRebalance
 
 _TOPICS_SHOWN = 5

@@ -10,7 +10,7 @@ from assignor.names import InstanceNames
 from assignor.task_assignors.base import TaskAssignor
 from rebalance_analysis.history import PastRebalance, TriggerKind
 from rebalance_analysis.history.past_rebalance import SeenRebalance, see
-from rebalance_analysis.history.wording import triggers_text
+from rebalance_analysis.presentation.rebalances import triggers_text
 from rebalance_analysis.rerun import run
 
 

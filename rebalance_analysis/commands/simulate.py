@@ -19,9 +19,9 @@ from rebalance_analysis.commands.choice_options import Recordings, choice_from_o
 from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
 from rebalance_analysis.commands.reading_bar import read_with_bar
 from rebalance_analysis.commands.simulate_picture import draw
-from rebalance_analysis.commands.simulate_text import forecast_text
-from rebalance_analysis.commands.what_if_text import changes_text
 from rebalance_analysis.figures import check_picture_path, save_figure
+from rebalance_analysis.presentation.comparisons import changes_text
+from rebalance_analysis.presentation.forecasts import forecast_sentence, forecast_text
 from rebalance_analysis.reading.line_choice import LineChoice
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.own_assignors import load_own_assignor
@@ -54,6 +54,7 @@ class _TitledForecast:
     id: str
     title: str
     forecast: Forecast
+    document: dict[str, object]
 
 
 @options_of(
@@ -80,9 +81,8 @@ def simulate_files(
         except AssignorFault as error:
             set_aside(line.where, error)
             continue
-        document = {"id": last.id, "forecast": forecast_document(last.forecast, ahead.model)}
-        text = f"{chr(10) if count else ''}{forecast_text(last.title, last.forecast)}"
-        show(document, partial(fitted, text), options.format)
+        text = f"{chr(10) if count else ''}{forecast_text(last.title, last.document)}"
+        show({"id": last.id, "forecast": last.document}, partial(fitted, text), options.format)
         count += 1
         stable &= last.forecast.end is End.STABLE
     if not count and not set_aside.count:
@@ -90,7 +90,7 @@ def simulate_files(
     if options.picture is not None and last is not None:
         if count > 1:
             raise InputError(f"shows one forecast, and these are {count}; choose with --group or --id", "--picture")
-        save_figure(draw(last.title, last.forecast), options.picture)
+        save_figure(draw(f"{last.title}: {forecast_sentence(last.document)}", last.forecast), options.picture)
     set_aside.leave_if_any()
     if not stable:
         leave(EXIT_NO)
@@ -104,4 +104,5 @@ def _forecast(line: Line, ahead: ForecastAsked, changes: Changes) -> _TitledFore
         recorded, ahead.model, max_rounds=ahead.max_rounds, load_own=load_own_assignor, as_recorded=as_recorded
     )
     what_if = f", what if {changes_text(changes)}" if changes != Changes() else ""
-    return _TitledForecast(recorded.id, f"{recorded.id}{what_if}", forecast_ahead)
+    document = forecast_document(forecast_ahead, ahead.model)
+    return _TitledForecast(recorded.id, f"{recorded.id}{what_if}", forecast_ahead, document)

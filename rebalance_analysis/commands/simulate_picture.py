@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from assignor.errors import InputError
-from rebalance_analysis.commands.simulate_text import sentence
 from rebalance_analysis.figures import new_figure, plain_text
 from rebalance_analysis.simulate.model import Forecast
 
@@ -42,6 +41,6 @@ def draw(title: str, forecast: Forecast) -> Figure:
         axes.yaxis.get_major_locator().set_params(integer=True)
         axes.grid(axis="y", alpha=0.3)
     unowned.set_xlabel(f"time since the recorded rebalance, {unit}")
-    what = textwrap.fill(f"{title}: {sentence(forecast)}", _LINE_WIDTH, max_lines=_LINES, placeholder=" ...")
+    what = textwrap.fill(title, _LINE_WIDTH, max_lines=_LINES, placeholder=" ...")
     moves.set_title(plain_text(what), fontsize=9, loc="left")
     return figure

@@ -26,8 +26,8 @@ from rebalance_analysis.commands.choice_options import Recordings, choice_from_o
 from rebalance_analysis.commands.reading_bar import read_with_bar
 from rebalance_analysis.commands.what_if_history import History
 from rebalance_analysis.commands.what_if_picture import draw
-from rebalance_analysis.commands.what_if_text import difference_text
 from rebalance_analysis.figures import check_picture_path, save_figure
+from rebalance_analysis.presentation.comparisons import difference_text
 from rebalance_analysis.reading.line_choice import LineChoice
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.own_assignors import load_own_assignor

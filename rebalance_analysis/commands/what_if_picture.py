@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from assignor.errors import InputError
 from assignor.types import ProcessId
 from rebalance_analysis.figures import new_figure, plain_text
+from rebalance_analysis.presentation.quantities import counted
 from rebalance_analysis.rerun import Rerun
 from rebalance_analysis.what_if import ProcessCopies, copies_by_process
 from rebalance_analysis.what_if.process_names import process_labels
@@ -122,11 +123,7 @@ def _total(copies: Copies) -> str:
     moved = sum(each.active_moved_in for each in copies.values())
     new = sum(each.standby_new for each in copies.values())
     warm = sum(each.warm_ups for each in copies.values())
-    return f"{_counted(moved, 'new active task')}, {_counted(new, 'new standby')}, {_counted(warm, 'warm-up')}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{counted(moved, 'new active task')}, {counted(new, 'new standby')}, {counted(warm, 'warm-up')}"
 
 
 def _copies_of(copies: ProcessCopies) -> int:

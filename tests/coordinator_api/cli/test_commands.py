@@ -173,8 +173,8 @@ def test_should_show_for_how_long_a_member_may_stay_away(service: ServiceProcess
         for words in ((), ("60s", "--off"), ("soon",), ("60",), ("500ms",))
     ]
 
-    assert given == (0, f"{group}: tasks of members that leave wait 1 min 0 s for them\n", "")
-    assert re.search(r"rejoin grace: tasks of members that leave wait 1 min 0 s for them; set ", " ".join(away.split()))
+    assert given == (0, f"{group}: tasks of members that leave wait 1 min for them\n", "")
+    assert re.search(r"rejoin grace: tasks of members that leave wait 1 min for them; set ", " ".join(away.split()))
     assert re.search(r" AWAY FOR ", away)
     assert re.search(r" ([3-5][0-9]s|1m|1m0s) ", away)
     assert ended == (0, f"{group}: tasks of members that leave go to others at once\n", "")

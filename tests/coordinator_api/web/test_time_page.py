@@ -77,7 +77,7 @@ async def test_should_say_how_long_a_rebalance_took_and_why_in_words(service: Te
 @pytest.mark.parametrize(
     ("ended", "by", "words"),
     [
-        ("approved", "ada", "Held, then approved by ada, because: it is night. It waited 5.0 s."),
+        ("approved", "ada", "Held, then approved by ada, because: it is night. It waited 5 s."),
         ("discarded", None, "Held, then discarded by somebody: every task stayed where it was, because: it is night."),
         ("time-limit", None, "Held, then carried out when its time limit had passed"),
         ("hold-ended", "ada", "Held, then carried out when ada ended the hold"),

@@ -39,7 +39,7 @@ class TestText:
         assert ["stream", "threads", "6", "4", "-2"] in rows
         assert ["standbys", "placed", "of", "those", "wanted", "100", "%", "100", "%", "0"] in rows
         assert ["records", "to", "restore", "0", "9,177", "+9,177"] in rows
-        assert ["time", "to", "restore", "0", "s", "2.4", "s", "+2.4", "s"] in rows
+        assert ["time", "to", "restore", "0", "ms", "2.4", "s", "+2.4", "s"] in rows
         assert ["follow-up", "rebalance", "needed", "no", "yes"] in rows
         assert "gone instances: a" in lines
         assert "17 tasks with copies elsewhere:" in lines

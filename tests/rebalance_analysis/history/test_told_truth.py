@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from assignor.decisions import DecisionKind
 from assignor.types import ProcessId, Role, TaskId
 from assignor_cli.tables import View
-from rebalance_analysis.commands import group_history_text as text_module
-from rebalance_analysis.commands.group_history_text import group_history_text
-from rebalance_analysis.commands.history_lines import names_for
+from rebalance_analysis.commands.history_text import group_history_text, names_for
 from rebalance_analysis.history import group_history
 from rebalance_analysis.history.triggers import processes_of
+from rebalance_analysis.presentation import group_rows, quantities
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunRebalance, run
 from tests.rebalance_analysis.history.histories import past_rebalances, recorded
@@ -72,8 +71,8 @@ def generated() -> Sequence[dict[str, Any]]:
 def every_task_is_named() -> Iterator[None]:
     """Where there are very many, the history names only the first."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_module, "TASKS_SHOWN", 10**6)
-        patch.setattr(text_module, "PLACES_SHOWN", 10**6)
+        patch.setattr(quantities, "TASKS_SHOWN", 10**6)
+        patch.setattr(group_rows, "PLACES_SHOWN", 10**6)
         yield
 
 

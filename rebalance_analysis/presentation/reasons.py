@@ -1,18 +1,23 @@
 """Why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
 
-`explain.py` says all of it. A history says this, and says it once for all tasks that have the same reason.
+`assignor.explain` words every step. A history has this clause, and has it once for all tasks that have the same reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from assignor.clients.task_lags import is_caught_up
 from assignor.decisions import Decision, DecisionKind
-from assignor.explain import Explanation, rack_reason, traffic_there
+from assignor.explain import Explanation, rack_reason, reason_in_full, traffic_there
+from assignor.names import ShortNames
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
+from rebalance_analysis.history import TaskRebalance
+from rebalance_analysis.presentation.moves import ChangeTitle, active_process, places
+from rebalance_analysis.presentation.quantities import lag_text
+from rebalance_analysis.presentation.rebalances import SEPARATOR, FactRow, led_by
 
 LAG = "\0"
 """Stands in a template for a number of records."""
@@ -20,16 +25,95 @@ LAG = "\0"
 ROUND_ROBIN = "(round robin"
 """Stands in every reason that comes from it."""
 
+_ROUND_ROBIN_EXPLAINED = (
+    "round robin: in each rebalance, HighAvailabilityTaskAssignor deals the tasks with state out anew, one to each "
+    "instance in turn, in the order of process ids"
+)
+
 NameProcess = Callable[[ProcessId | None], str]
 
 
 class ShortReason(NamedTuple):
     """`template`: the clause, with LAG in place of each of `lags`, so that tasks whose reasons differ in numbers alone
-    can be told together.
+    can share one row.
     """
 
     template: str
     lags: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return with_lags(self.template, [self.lags])
+
+
+def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
+    """The reason with its numbers: of several tasks from the smallest to the largest."""
+    parts = template.split(LAG)
+    text = parts[0]
+    for column, part in enumerate(parts[1:]):
+        found = [each[column] for each in lags]
+        low, high = min(found), max(found)
+        text += f"{low:,}{part}" if low == high else f"{low:,} to {high:,}{part}"
+    return text
+
+
+def full_reason(each: TaskRebalance, names: ShortNames) -> str | None:
+    """Every step of the reason; None when there is none."""
+    if each.explanation is None or each.problem is None:
+        return each.reason
+    return reason_in_full(each.explanation, each.problem, names) or None
+
+
+def reason_sentences(each: TaskRebalance, names: ShortNames) -> list[str]:
+    """A sentence for each rule that had a part in it; empty when the rebalance placed no such task."""
+    reason = full_reason(each, names)
+    return [] if reason is None else [f"{part[:1].upper()}{part[1:]}." for part in reason.split("; ")]
+
+
+def decided_elsewhere(each: TaskRebalance) -> str:
+    return f"another leader decided so{led_by(each.facts)}; this program would not have"
+
+
+def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
+    """Why the rebalance changed the task so, in one clause; an empty one when nothing was logged."""
+    explanation, problem = each.explanation, each.problem
+    if each.differs:
+        return ShortReason(decided_elsewhere(each))
+    if explanation is None or problem is None or change is ChangeTitle.STAYS:
+        return ShortReason("")
+    if change is ChangeTitle.HANDED_OVER and active_process(each.before) == active_process(each.copies):
+        return ShortReason("its owner has given it up")
+    if change is ChangeTitle.THREAD:
+        return ShortReason("the tasks of an instance are balanced over its threads")
+    of_standbys = change in (ChangeTitle.STANDBYS, ChangeTitle.WARM_UP, ChangeTitle.NO_WARM_UP)
+    if of_standbys and explanation.target in (None, active_process(each.copies)):
+        before, now = places(each.before), places(each.copies)
+        gone = {process for _, process in before} - {process for _, process in now}
+        new = frozenset(process for _, process in now - before)
+        return ShortReason(standby_reason(explanation, new, names.short) or _lost(each, gone, names))
+    return short_reason(explanation, problem, names.short) or ShortReason("")
+
+
+def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
+    """Why processes have no copy any more."""
+    clients = {} if each.problem is None else each.problem.clients
+    steps = () if each.explanation is None else each.explanation.steps
+    left = sorted(names.short(process) for process in gone if process not in clients)
+    if left:
+        return f"{' and '.join(left)}, which had a copy, {'is' if len(left) == 1 else 'are'} gone"
+    waiting = {step.process for step in steps if step.kind is DecisionKind.WARM_UP_BUDGET_SPENT}
+    wait = sorted(names.short(process) for process in gone & waiting)
+    return f"others warm up first (max.warmup.replicas): {' and '.join(wait)} waits for its turn" if wait else ""
+
+
+def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
+    """The rows, and below them a sentence for each term in them that a reader may not know."""
+    explains_round_robin = False
+    for row in rows:
+        explains_round_robin |= ROUND_ROBIN in row.text
+        yield row
+    if explains_round_robin:
+        yield SEPARATOR
+        yield FactRow(_ROUND_ROBIN_EXPLAINED)
 
 
 def short_reason(explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> ShortReason | None:
@@ -201,7 +285,7 @@ class _Reason:
         lag = self._lag(process)
         if lag is None or lag == LATEST_OFFSET:
             return ""
-        return " (lag unknown)" if lag == UNKNOWN_OFFSET_SUM else f" (lag {LAG}{lag}{LAG})"
+        return f" ({lag_text(lag)})" if lag == UNKNOWN_OFFSET_SUM else f" (lag {LAG}{lag}{LAG})"
 
     def _lag(self, process: ProcessId | None) -> int | None:
         client = None if process is None else self._problem.clients.get(process)
@@ -221,6 +305,6 @@ _BELONGS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
     (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
 )
-"""The first that was logged is said."""
+"""The first that was logged counts."""
 
 _CHOSEN = (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)

@@ -1,21 +1,21 @@
-"""A what-if for people: a table of measures, the tasks that are elsewhere, and all of it in one sentence."""
+"""Two rebalances beside each other as people read them: what a what-if asks and changes, and what a diff finds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from assignor.types import ProcessId
 from rebalance_analysis.measures import RebalanceMeasures
+from rebalance_analysis.presentation.moves import copy_changes
+from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, counted, duration_text
 from rebalance_analysis.rerun import Rerun
-from rebalance_analysis.what_if import Changes, ComparedRebalance, Difference, TaskDifference
+from rebalance_analysis.what_if import Changes, ComparedRebalance, Difference, difference_document
 from rebalance_analysis.what_if.changes import EVERY_PROCESS
+from rebalance_analysis.what_if.difference import task_document
 from rebalance_analysis.what_if.process_names import process_labels
 
 TASKS_SHOWN = 20
-UNKNOWN = "unknown"
 _NONE = "-"
-
-Labels = Mapping[ProcessId, str]
 
 
 def difference_text(
@@ -25,14 +25,14 @@ def difference_text(
     changes: Changes,
 ) -> str:
     """Many lines, without a line end at the end."""
-    labels = process_labels([before, after])
+    labels = {str(process): label for process, label in process_labels([before, after]).items()}
     lines = [f"{before.id}: what if {changes_text(changes)}", ""]
     lines += _table(difference)
     for title, processes in (("new", difference.processes_new), ("gone", difference.processes_gone)):
         if processes:
-            lines += ["", f"{title} instances: {', '.join(labels[process] for process in processes)}"]
+            lines += ["", f"{title} instances: {', '.join(labels[str(process)] for process in processes)}"]
     lines += ["", *_tasks(difference, labels)]
-    return "\n".join([*lines, sentence(difference)])
+    return "\n".join([*lines, difference_sentence(difference)])
 
 
 def changes_text(changes: Changes) -> str:
@@ -41,11 +41,11 @@ def changes_text(changes: Changes) -> str:
     if changes.assignor is not None:
         parts.insert(0, changes.assignor)
     parts += [
-        f"{_counted(added.count, 'instance')} of {_counted(added.threads, 'thread')} more{_tags_text(added.tags)}"
+        f"{counted(added.count, 'instance')} of {counted(added.threads, 'thread')} more{_tags_text(added.tags)}"
         for added in changes.add_instances
     ]
     parts += [f"{process} gone" for process in changes.remove]
-    parts += [f"{_counted(count, 'thread')} on {_process(process)}" for process, count in changes.threads.items()]
+    parts += [f"{counted(count, 'thread')} on {_process(process)}" for process, count in changes.threads.items()]
     parts += [f"tags on {_process(process)}{_tags_text(tags)}" for process, tags in changes.tags.items()]
     parts += [f"{count} partitions of {topic}" for topic, count in changes.partitions.items()]
     parts += ["another topology"] if changes.topology is not None else []
@@ -56,47 +56,48 @@ def changes_text(changes: Changes) -> str:
     return ", ".join(parts)
 
 
-def sentence(difference: Difference) -> str:
+def difference_sentence(difference: Difference) -> str:
     """Ends with a full stop."""
+    problem = not_placed(difference)
+    if problem is not None:
+        which, error = problem
+        return f"{which.capitalize()}, no task is placed, so there is nothing to compare: {error}"
+    summary, after = difference_summary(difference_document(difference)), difference.after
+    return f"{summary}; {_restore_text(after, difference.restore_records_per_s)}{_rounds_text(after)}."
+
+
+def difference_summary(document: Mapping[str, Any]) -> str:
+    """How many copies are elsewhere. `document`: as `assignor what-if -o json` has it."""
+    parts = [
+        f"{counted(document['active_elsewhere'], 'active task')} on another instance than as it is",
+        f"{counted(document['standbys_new'], 'standby')} and {counted(document['warm_ups_new'], 'warm-up')} new",
+    ]
+    new, gone = len(document["tasks_new"]), len(document["tasks_gone"])
+    if new or gone:
+        parts.append(f"{counted(new, 'task')} new and {gone} gone altogether")
+    return ", ".join(parts)
+
+
+def not_placed(difference: Difference) -> tuple[str, str] | None:
+    """Which of the two rebalances placed no task, and why; None when both did."""
     for summary, which in ((difference.before, "as it is"), (difference.after, "what if")):
         if summary.error is not None:
-            return f"{which.capitalize()}, no task is placed, so there is nothing to compare: {summary.error}"
-    after = difference.after
-    parts = [
-        f"{_counted(difference.active_elsewhere, 'active task')} on another instance than as it is",
-        f"{_counted(difference.standbys_new, 'standby')} and {_counted(difference.warm_ups_new, 'warm-up')} new",
-    ]
-    if difference.tasks_new or difference.tasks_gone:
-        parts.append(
-            f"{_counted(len(difference.tasks_new), 'task')} new and {len(difference.tasks_gone)} gone altogether"
-        )
-    return f"{', '.join(parts)}; {restore_text(after, difference.restore_records_per_s)}{_rounds_text(after)}."
+            return which, summary.error
+    return None
 
 
-def restore_text(summary: ComparedRebalance, records_per_s: float) -> str:
+def _restore_text(summary: ComparedRebalance, records_per_s: float) -> str:
     records = None if summary.measures is None else summary.measures.records_to_restore
     if records is None or summary.restore_s is None:
         return "how many records are to be restored is not known, because lags are not"
     if not records:
         return "nothing to restore"
     at = f"{records_per_s:,.10g} records/s a thread"
-    return f"{_counted(records, 'record')} to restore, {seconds_text(summary.restore_s)} at {at}"
-
-
-def count_text(count: float) -> str:
-    return f"{count:,.0f}"
+    return f"{counted(records, 'record')} to restore, {seconds_text(summary.restore_s)} at {at}"
 
 
 def seconds_text(seconds: float) -> str:
-    """As fine as is of use: 40 ms, 3.1 s, 31 s, 4 min 10 s, 2 h 5 min."""
-    if seconds < 1:
-        return "0 s" if seconds == 0 else f"{max(1, round(1000 * seconds))} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 7200 else f"{whole // 3600:,} h {whole % 3600 // 60} min"
+    return duration_text(seconds * 1000)
 
 
 def _percent(part: float) -> str:
@@ -182,42 +183,16 @@ def _change(change: float, write: _Write) -> str:
     return "0" if change == 0 else f"{'+' if change > 0 else '-'}{write(abs(change))}"
 
 
-def _tasks(difference: Difference, labels: Labels) -> Iterator[str]:
+def _tasks(difference: Difference, labels: Mapping[str, str]) -> Iterator[str]:
     if not difference.tasks:
         return
-    yield f"{_counted(len(difference.tasks), 'task')} with copies elsewhere:"
+    yield f"{counted(len(difference.tasks), 'task')} with copies elsewhere:"
     for task in difference.tasks[:TASKS_SHOWN]:
-        yield f"  {task_text(task, labels)}"
+        yield f"  {copy_changes(task_document(task), labels.__getitem__)}"
     more = len(difference.tasks) - TASKS_SHOWN
     if more > 0:
         yield f"  and {more:,} more (--format json has all)"
     yield ""
-
-
-def task_text(task: TaskDifference, labels: Labels) -> str:
-    """`0_3: active a -> b; standby - b; 5,000 records to restore on b`."""
-    parts = []
-    if task.active_from != task.active_to:
-        parts.append(f"active {_label(task.active_from, labels)} -> {_label(task.active_to, labels)}")
-    for role, gone, new in (
-        ("standby", task.standby_gone, task.standby_new),
-        ("warm-up", task.warm_up_gone, task.warm_up_new),
-    ):
-        copies = [f"{sign}{labels[process]}" for sign, processes in (("-", gone), ("+", new)) for process in processes]
-        if copies:
-            parts.append(f"{role} {' '.join(copies)}")
-    to_restore = [
-        f"{UNKNOWN if count is None else count_text(count)} on {labels[process]}"
-        for process, count in task.records.items()
-        if count != 0
-    ]
-    if to_restore:
-        parts.append(f"to restore: {', '.join(to_restore)}")
-    return f"{task.task}: {'; '.join(parts)}"
-
-
-def _label(process: ProcessId | None, labels: Labels) -> str:
-    return "nobody" if process is None else labels[process]
 
 
 def _process(name: str) -> str:
@@ -228,5 +203,15 @@ def _tags_text(tags: Mapping[str, str]) -> str:
     return f" ({', '.join(f'{key}={value}' for key, value in tags.items())})" if tags else ""
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count_text(count)} {noun}{'' if count == 1 else 's'}"
+def diff_rows(document: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    """A line for each task that others have, and one that counts them. `document`: as `assignor diff -o json` has it.
+    `names`: of members, those to show instead.
+    """
+    moves = (str(copy_changes(move, lambda name: names.get(name, name))) for move in document["moves"])
+    return [*moves, diff_summary(document)]
+
+
+def diff_summary(document: Mapping[str, Any]) -> str:
+    moves = document["moves"]
+    active = sum(1 for move in moves if move["active"] is not None)
+    return f"{active} of {document['tasks']} active tasks moved, {len(moves) - active} changed only their standbys"
