@@ -20,7 +20,7 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
 from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
 from rebalance_analysis.commands.history_text import group_history_text, task_history_text
-from rebalance_analysis.commands.reading_bar import read_with_bar
+from rebalance_analysis.commands.recorded_lines import read_with_bar
 from rebalance_analysis.history import group_history, group_history_document, task_history, task_history_document
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.recorded_group import RecordedGroup, histories_of, history_from_coordinator, history_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 import typer
 
@@ -15,15 +14,13 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import fitted
 from rebalance_analysis.commands.change_options import changes_from_options
-from rebalance_analysis.commands.choice_options import Recordings, choice_from_options
 from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
-from rebalance_analysis.commands.reading_bar import read_with_bar
-from rebalance_analysis.commands.simulate_picture import draw
+from rebalance_analysis.commands.pictures import PictureOption, draw_forecast
+from rebalance_analysis.commands.recorded_lines import Recordings, choice_from_options, read_with_bar
 from rebalance_analysis.figures import check_picture_path, save_figure
 from rebalance_analysis.presentation.comparisons import changes_text
 from rebalance_analysis.presentation.forecasts import forecast_sentence, forecast_text
-from rebalance_analysis.reading.line_choice import LineChoice
-from rebalance_analysis.reading.lines import Line
+from rebalance_analysis.reading.lines import Line, LineChoice
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import parse_recorded
 from rebalance_analysis.simulate import End, Forecast, forecast, forecast_document
@@ -38,12 +35,7 @@ def register(app: typer.Typer) -> None:
 class SimulateOptions:
     """How a forecast is shown."""
 
-    picture: Annotated[
-        str | None,
-        typer.Option(
-            "--picture", metavar="F", help="Draw the forecast (only one may be selected): a .svg or .png file."
-        ),
-    ] = None
+    picture: PictureOption = None
     format: FormatOption = Format.TEXT
 
 
@@ -90,7 +82,7 @@ def simulate_files(
     if options.picture is not None and last is not None:
         if count > 1:
             raise InputError(f"shows one forecast, and these are {count}; choose with --group or --id", "--picture")
-        save_figure(draw(f"{last.title}: {forecast_sentence(last.document)}", last.forecast), options.picture)
+        save_figure(draw_forecast(f"{last.title}: {forecast_sentence(last.document)}", last.forecast), options.picture)
     set_aside.leave_if_any()
     if not stable:
         leave(EXIT_NO)

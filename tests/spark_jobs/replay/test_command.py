@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coordinator_api.store.repository import Recording
-from rebalance_analysis.replay.rows import COMPUTE_COLUMN, SCHEMA
+from rebalance_analysis.replay.rebalance_rows import COMPUTE_COLUMN, SCHEMA
 from tests.checkout import VECTORS
 from tests.coordinator_api.store.databases import open_repository
 from tests.program import SMOKE, assignor, smoke
@@ -254,6 +254,6 @@ def test_should_run_a_users_own_assignor_of_the_working_directory(
 def test_should_start_without_arrow_and_spark_when_another_command_runs() -> None:
     code = "import sys; from assignor_cli.app import build_app; build_app(); print(sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "'rebalance_analysis.replay.command'" in modules
+    assert "'rebalance_analysis.batch_commands.replay'" in modules
     assert "'pyarrow'" not in modules
     assert "'pyspark'" not in modules

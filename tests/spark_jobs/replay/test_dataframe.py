@@ -15,8 +15,8 @@ from assignor.errors import InputError
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import RawLine
 from rebalance_analysis.replay.dataframe import replayed
-from rebalance_analysis.replay.rows import SCHEMA
-from rebalance_analysis.replay.work import ReplayWork
+from rebalance_analysis.replay.rebalance_rows import SCHEMA
+from rebalance_analysis.replay.replay_work import ReplayWork
 from rebalance_analysis.what_if.changes import Changes
 from tests.checkout import VECTORS
 from tests.docs.pages import blocks

@@ -1,14 +1,27 @@
-"""Reading with a progress bar on stderr, when that is a terminal."""
+"""The recorded lines of a command: the options that choose them, and a progress bar while they are read."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from rebalance_analysis.reading.lines import Line, read_lines
+from rebalance_analysis.reading.lines import Line, LineChoice, read_lines
+
+Recordings = Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for stdin.")]
+
+
+def choice_from_options(
+    *,
+    id: Annotated[str | None, typer.Option("--id", help="Only the rebalance with this id.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="G", help="Only rebalances of this group.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="Every rebalance, not only the last one of each group.")] = False,
+) -> LineChoice:
+    return LineChoice(id, group, all)
 
 
 def read_with_bar(inputs: Sequence[str]) -> Iterator[Line]:

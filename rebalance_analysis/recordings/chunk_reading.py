@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from assignor.errors import InputError
 from rebalance_analysis.reading.sources import DamagedSource, RawLine, Source, SourceKind, lines_of, opened
-from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk
+from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk, spooled_line
 from rebalance_analysis.recordings.parquet import rows_from
-from rebalance_analysis.recordings.spool import spooled_line
 
 
 class ChunkLines(NamedTuple):

@@ -16,14 +16,14 @@ from rebalance_analysis.figures import check_picture_path
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.simulate.model import ForecastModel
+from rebalance_analysis.sweep.episode_totals import FRONT_NAME, PLOT_NAME
 from rebalance_analysis.sweep.episodes import Episodes, gather_episodes
+from rebalance_analysis.sweep.front_picture import draw_front
+from rebalance_analysis.sweep.front_tables import front_document
 from rebalance_analysis.sweep.grid import ASSIGNOR, GRID_OPTION, Grid, parse_grid
 from rebalance_analysis.sweep.own_measures import OwnMeasures
-from rebalance_analysis.sweep.picture import draw_front
-from rebalance_analysis.sweep.rows import FRONT_NAME, PLOT_NAME
-from rebalance_analysis.sweep.tables import front_document
+from rebalance_analysis.sweep.sweep_work import SweepChunk, SweepWork, sweep_plan
 from rebalance_analysis.sweep.totals import SweepResult, sweep_result
-from rebalance_analysis.sweep.work import SweepChunk, SweepWork, sweep_plan
 from rebalance_analysis.what_if import changes_document
 from rebalance_analysis.what_if.changes import Changes
 from spark_engine.batch.beside_rows import spool_directory, write_document

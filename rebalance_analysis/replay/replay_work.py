@@ -17,8 +17,8 @@ from assignor.recording import RecordedRebalance, document_of_line
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import RawLine
 from rebalance_analysis.recordings.chunk import RecordingChunk, as_text
-from rebalance_analysis.recordings.reading import ChunkLines, read_chunks
-from rebalance_analysis.replay.rows import SCHEMA, Recorded, Replayed, batch_of, row_of
+from rebalance_analysis.recordings.chunk_reading import ChunkLines, read_chunks
+from rebalance_analysis.replay.rebalance_rows import SCHEMA, Recorded, Replayed, batch_of, row_of
 from rebalance_analysis.rerun import Rerun, parse_recorded, run_recorded
 from rebalance_analysis.what_if import changed
 from rebalance_analysis.what_if.changes import Changes

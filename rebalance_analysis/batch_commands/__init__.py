@@ -14,8 +14,7 @@ def register(app: typer.Typer) -> None:
     if BATCH.is_missing:
         BATCH.register_missing(app, "replay", "sweep")
         return
-    from rebalance_analysis.replay import command as replay
-    from rebalance_analysis.sweep import command as sweep
+    from rebalance_analysis.batch_commands import replay, sweep
 
     replay.register(app)
     sweep.register(app)

@@ -1,18 +1,25 @@
-"""The picture of a what-if: what every instance has, as it is on the left and what if on the right.
+"""The pictures of two commands.
 
-One bar for each instance, in the same row on both sides, and both sides on one scale, so that bars can be compared.
+What-if: the copies of every instance, as it is on the left and what if on the right; one bar for each instance, in the
+same row on both sides, and both sides on one scale, so that bars can be compared. Forecast: over time, how many tasks
+moved so far, are warming up, and have no owner.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from assignor.errors import InputError
 from assignor.types import ProcessId
 from rebalance_analysis.figures import new_figure, plain_text
 from rebalance_analysis.presentation.quantities import counted
 from rebalance_analysis.rerun import Rerun
+from rebalance_analysis.simulate.model import Forecast
 from rebalance_analysis.what_if import ProcessCopies, copies_by_process
 from rebalance_analysis.what_if.process_names import process_labels
 
@@ -21,6 +28,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
+PictureOption = Annotated[
+    str | None,
+    typer.Option("--picture", metavar="F", help="Draw the result (only one may be selected): a .svg or .png file."),
+]
+
+_UNITS = (("h", 3_600_000), ("min", 60_000), ("s", 1000))
+_TITLE_WIDTH, _TITLE_LINES = 125, 3
 _WIDTH = 11.0
 _ROW, _LEAST_ROWS_HEIGHT, _MARGINS = 0.24, 0.9, 1.35  # inches
 _MOST_ROWS = 150
@@ -39,7 +53,7 @@ _PARTS: tuple[tuple[str, Callable[[ProcessCopies], int], str, str], ...] = (
 Copies = Mapping[ProcessId, ProcessCopies]
 
 
-def draw(before: Rerun, after: Rerun) -> Figure:
+def draw_what_if(before: Rerun, after: Rerun) -> Figure:
     """Raises InputError when one of the two rebalances placed no tasks, or matplotlib is not installed."""
     sides = _copies(before, "as it is"), _copies(after, "what if")
     labels = process_labels([before, after])
@@ -134,3 +148,32 @@ def _patch(colour: str, hatch: str, name: str) -> Patch:
     from matplotlib.patches import Patch
 
     return Patch(facecolor=colour, hatch=hatch, edgecolor=_LINE, linewidth=0.5, label=name)
+
+
+def draw_forecast(title: str, forecast: Forecast) -> Figure:
+    """Raises InputError for a forecast without a rebalance, and when matplotlib is not installed."""
+    rebalances = forecast.rebalances
+    if not rebalances:
+        raise InputError(f"there is nothing to draw: {forecast.error}", "--picture")
+    unit, ms = next((each for each in _UNITS if rebalances[-1].at_ms >= 2 * each[1]), _UNITS[-1])
+    times = [each.at_ms / ms for each in rebalances]
+    figure = new_figure(9, 6)
+    moves, warm_ups, unowned = figure.subplots(3, 1, sharex=True)
+    for axes, label, counts, colour in (
+        (moves, "moved so far", list(accumulate(len(each.moved) for each in rebalances)), "#1f6f8b"),
+        (warm_ups, "warming up", [len(each.warming_up) for each in rebalances], "#d98324"),
+        (unowned, "without owner", [each.unowned for each in rebalances], "#a83232"),
+    ):
+        if axes is unowned:  # tasks get owners between two rebalances, so a line would be wrong
+            axes.vlines(times, 0, counts, color=colour)
+        else:
+            axes.step(times, counts, where="post", color=colour)
+        axes.plot(times, counts, ".", color=colour, markersize=4)
+        axes.set_ylabel(label)
+        axes.set_ylim(bottom=0, top=max(*counts, 1) * 1.1)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.grid(axis="y", alpha=0.3)
+    unowned.set_xlabel(f"time since the recorded rebalance, {unit}")
+    what = textwrap.fill(title, _TITLE_WIDTH, max_lines=_TITLE_LINES, placeholder=" ...")
+    moves.set_title(plain_text(what), fontsize=9, loc="left")
+    return figure

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_analysis.figures import new_figure, save_figure
-from rebalance_analysis.sweep.alike import AlikeCombinations, alike_on_front
-from rebalance_analysis.sweep.labels import Label, Mark, place_labels
-from rebalance_analysis.sweep.tables import duration_text, front_title
+from rebalance_analysis.sweep.front_tables import AlikeCombinations, alike_on_front, duration_text, front_title
+from rebalance_analysis.sweep.label_places import Label, Mark, place_labels
 from rebalance_analysis.sweep.totals import CombinationTotal, SweepResult
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
 from rebalance_analysis.commands.change_options import changes_from_options
 from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
-from rebalance_analysis.commands.reading_bar import read_with_bar
+from rebalance_analysis.commands.recorded_lines import read_with_bar
 from rebalance_analysis.what_if.changes import Changes
 from spark_engine.batch.command_line import batch_run, engine_from_options
 from spark_engine.batch.engine import EngineChoice
 
 if TYPE_CHECKING:
-    from rebalance_analysis.sweep.running import FinishedSweep
+    from rebalance_analysis.sweep.sweep_run import FinishedSweep
 
 
 def register(app: typer.Typer) -> None:
@@ -84,7 +84,7 @@ def sweep(
     when no combination lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.
     """
     # Arrow is loaded when the command runs, so that the other commands start without it
-    from rebalance_analysis.sweep.running import SweepOrder, run_sweep
+    from rebalance_analysis.sweep.sweep_run import SweepOrder, run_sweep
 
     order = SweepOrder(
         inputs=tuple(inputs),
@@ -118,7 +118,7 @@ def _say_what_was_done(finished: FinishedSweep) -> None:
 
 
 def _print_front(finished: FinishedSweep, format: Format) -> None:
-    from rebalance_analysis.sweep.tables import front_document, front_table, full_table
+    from rebalance_analysis.sweep.front_tables import front_document, front_table, full_table
 
     if format.is_data:
         print(data_text(front_document(finished.result), format))

@@ -16,9 +16,9 @@ from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import shown
 from rebalance_analysis.recordings.chunk import as_text
 from rebalance_analysis.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
-from rebalance_analysis.replay.rows import TIMING_COLUMNS
+from rebalance_analysis.replay.rebalance_rows import TIMING_COLUMNS
+from rebalance_analysis.replay.replay_work import NO_CHANGES, ReplayWork
 from rebalance_analysis.replay.summary import Summary, summarized
-from rebalance_analysis.replay.work import NO_CHANGES, ReplayWork
 from rebalance_analysis.what_if import changes_document
 from rebalance_analysis.what_if.changes import Changes
 from spark_engine.batch.beside_rows import spool_directory, write_document

@@ -19,11 +19,11 @@ from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.rerun import parse_recorded
 from rebalance_analysis.simulate import forecast
 from rebalance_analysis.simulate.model import ForecastModel
+from rebalance_analysis.sweep.episode_totals import FRONT_NAME, PLOT_NAME, TIMING_COLUMNS, EpisodeTotals, schema_of
 from rebalance_analysis.sweep.episodes import Episodes, GroupEpisodes, read_rejects
 from rebalance_analysis.sweep.grid import ASSIGNOR, Combination, Grid
 from rebalance_analysis.sweep.own_measures import OwnMeasures
-from rebalance_analysis.sweep.rows import FRONT_NAME, PLOT_NAME, TIMING_COLUMNS, EpisodeTotals, schema_of
-from rebalance_analysis.sweep.spool import SpooledLines, read_spooled
+from rebalance_analysis.sweep.spooled_lines import SpooledLines, read_spooled
 from rebalance_analysis.what_if import changed
 from rebalance_analysis.what_if.changes import Changes
 from spark_engine.batch.work import ChunkOutput, Plan

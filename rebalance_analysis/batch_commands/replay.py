@@ -18,7 +18,7 @@ from spark_engine.batch.command_line import batch_run, engine_from_options
 from spark_engine.batch.engine import EngineChoice
 
 if TYPE_CHECKING:
-    from rebalance_analysis.replay.running import Ended
+    from rebalance_analysis.replay.replay_run import Ended
 
 _INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
 
@@ -49,7 +49,7 @@ def replay_inputs(
     a line was unusable. With changes (--set, --add-instances, ...) rebalances are expected to differ.
     """
     # Arrow is loaded when the command runs, so that the other commands start without it
-    from rebalance_analysis.replay.running import replay
+    from rebalance_analysis.replay.replay_run import replay
 
     with batch_run():
         ended = replay(
@@ -71,7 +71,7 @@ def replay_inputs(
 
 
 def _show(ended: Ended, output: Path, format: Format) -> None:
-    from rebalance_analysis.replay.tables import print_summary
+    from rebalance_analysis.replay.summary_tables import print_summary
 
     if format.is_data:
         print(data_text(ended.document, format))
