@@ -49,8 +49,8 @@ _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
 def history_of_group(
     group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
 ) -> dict[str, object]:
-    """The history of the rebalances as `assignor explain` tells it, with `names` of processes and `words` for what set
-    each one off. `stored`: oldest first; `before`: the one before them, which is not told. Raises InputError.
+    """The history of the rebalances as `assignor explain` has it, with `names` of processes and `words` for what set
+    each one off. `stored`: oldest first; `before`: the one before them, which is left out. Raises InputError.
     """
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
@@ -58,8 +58,8 @@ def history_of_group(
     document = group_history_document(group_id, history)
     rounds = document["rounds"]
     assert isinstance(rounds, list)
-    for told, each in zip(rounds, history.rebalances, strict=True):
-        told["words"] = triggers_text(each.facts.triggers, names, None)
+    for round_, each in zip(rounds, history.rebalances, strict=True):
+        round_["words"] = triggers_text(each.facts.triggers, names, None)
     return {**document, "names": {str(process): names.short(process) for process in history.instances}}
 
 
@@ -80,10 +80,8 @@ def history_of_task(
         except AssignorFault:  # its assignor is not here any more, say
             unreadable += 1
     before = past.pop(0) if has_more and len(past) > 1 else None
-    told = task_history(past, task, before)
-    if not told.found:
-        return None
-    return _history_document(told, unreadable)
+    history = task_history(past, task, before)
+    return _history_document(history, unreadable) if history.found else None
 
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
@@ -195,19 +193,19 @@ def _texts(owners: Mapping[Any, list[str]]) -> dict[str, list[str]]:
     return {str(task): names for task, names in sorted(owners.items())}
 
 
-def _history_document(told: TaskHistory, unreadable: int) -> dict[str, object]:
-    names = InstanceNames(told.instances)
+def _history_document(history: TaskHistory, unreadable: int) -> dict[str, object]:
+    names = InstanceNames(history.instances)
     rounds = []
-    for is_unchanged, several in groupby(told.rebalances, key=lambda each: each.change in _UNCHANGED):
+    for is_unchanged, several in groupby(history.rebalances, key=lambda each: each.change in _UNCHANGED):
         same = list(several)
         rounds += [same] if is_unchanged else [[each] for each in same]
-    last, waiting = told.rebalances[-1], told.summary.waiting
+    last, waiting = history.rebalances[-1], history.summary.waiting
     return {
-        "rounds": [_round(each, told, names) for each in reversed(rounds)],
+        "rounds": [_round(each, history, names) for each in reversed(rounds)],
         "unreadable": unreadable,
-        "rebalances": len(told.rebalances),
-        "copies": [copy_row(copy, names) for copy in told.summary.copies],
-        "summary": list(task_summary_rows(told.summary, names)),
+        "rebalances": len(history.rebalances),
+        "copies": [copy_row(copy, names) for copy in history.summary.copies],
+        "summary": list(task_summary_rows(history.summary, names)),
         "next_round_ms": None if waiting is None else waiting.next_round_ms,
         "candidates": _candidates(last, names),
         "steps": reason_sentences(last, names),
@@ -219,7 +217,7 @@ def _history_document(told: TaskHistory, unreadable: int) -> dict[str, object]:
     }
 
 
-def _round(same: Sequence[TaskRebalance], told: TaskHistory, names: InstanceNames) -> dict[str, object]:
+def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceNames) -> dict[str, object]:
     """One rebalance, or a row of those in which nothing changed."""
     first, each = same[0], same[-1]
     facts = each.facts
@@ -228,7 +226,7 @@ def _round(same: Sequence[TaskRebalance], told: TaskHistory, names: InstanceName
         "from_generation_id": first.facts.generation,
         "count": len(same),
         "change": str(each.change),
-        "trigger": triggers_text(facts.triggers, names, told.task) if len(same) == 1 else None,
+        "trigger": triggers_text(facts.triggers, names, history.task) if len(same) == 1 else None,
         "was": copies_text(each.before, names, lags=False) if each.before else None,
         "copies": [copy_row(copy, names) for copy in each.copies],
         "steps": reason_sentences(each, names) if len(same) == 1 else [],

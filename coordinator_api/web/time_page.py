@@ -73,7 +73,7 @@ async def time(
     # one more: what the oldest one that is shown is compared with
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))
     shown = listed[:limit]
-    # no member was told of one that was held and not carried out, so it is no step between the others
+    # members never got a rebalance that was held and not carried out, so it is no step between the others
     carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
     history, no_history = await _history(request, coordinator, group_id, carried_out, limit)
     compared, wrong = await _compared(request, coordinator, group_id, pair)
@@ -117,11 +117,11 @@ async def _history(
     """What happened in the rebalances of the page, or why that is not known."""
     if not generations:
         return None, None
-    telling = _told(request, coordinator, group_id, generations, limit)
-    return await _made(telling, "see what moved", "What moved is not known")
+    computation = _computed_history(request, coordinator, group_id, generations, limit)
+    return await _made(computation, "see what moved", "What moved is not known")
 
 
-async def _told(
+async def _computed_history(
     request: Request, coordinator: Coordinator, group_id: str, generations: list[int], limit: int
 ) -> dict[str, Any]:
     """Raises StoreError, and what `computing` and `run_in_worker` raise."""

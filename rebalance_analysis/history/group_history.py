@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.history.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
-from rebalance_analysis.history.task_rebalance import TaskInRebalance, TaskRebalance
+from rebalance_analysis.history.task_history import TaskInRebalance, TaskRebalance
 
 
 class Move(NamedTuple):

@@ -10,7 +10,7 @@ from assignor.decisions import DecisionKind
 from assignor.names import ShortNames, short_member
 from assignor.types import ProcessId, Role
 from rebalance_analysis.history import PlacedCopy, TaskChange, TaskRebalance, TaskWaiting
-from rebalance_analysis.history.task_rebalance import active_of
+from rebalance_analysis.history.task_history import active_of
 from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, lag_text
 from rebalance_analysis.presentation.rebalances import probing_text
 

@@ -58,7 +58,7 @@ def replay(
     """
     own_assignors = OwnAssignors(os.getcwd())
     if changes.assignor is not None and is_class_path(changes.assignor):
-        own_assignors(changes.assignor)  # what is wrong with it is said at once, and Spark sends what is imported
+        own_assignors(changes.assignor)  # raises before any work is done, and Spark sends imported modules
     with spool_directory(directory) as spool:
         chunks = plan_recordings(inputs, spool, console)
         if not chunks:

@@ -70,7 +70,7 @@ def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> Fin
     _check_against_changes(grid, order.changes)
     for name in _assignors(grid, order.changes):
         if is_class_path(name):
-            own_assignors(name)  # what is wrong with it is said at once, and Spark sends what is imported
+            own_assignors(name)  # raises before any work is done, and Spark sends imported modules
     own_measures = OwnMeasures(order.own_measures, os.getcwd())
     own_measures.check()
     directory = Path(order.output)

@@ -14,8 +14,7 @@ from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
 from rebalance_analysis.what_if.lag_changes import client_with_lags, read_placement_lags
-from rebalance_analysis.what_if.new_racks import new_racks
-from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, process_called
+from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, new_racks, process_called
 
 _NAMESPACE = "placement"
 

@@ -80,19 +80,6 @@ class TestTaskHistory:
             "group wcflow, task 1_2: the last 10 of 12 rebalances, generations 3 to 12"
         )
 
-    def test_should_say_what_a_task_waits_for(self, tmp_path: Path) -> None:
-        lines = lines_of("wcflow")
-        cut = [write_lines(tmp_path / f"{count}.jsonl", list(lines[:count])) for count in (4, 5)]
-        told = (assignor("explain", file, "--task", "1_2", "--last", "1").stdout for file in cut)
-        warming, held_back = (text.partition("\n\nround robin: ")[0] for text in told)
-        waiting_for_its_turn = assignor("explain", cut[0], "--task", "2_2", "--last", "1").stdout
-        assert " ".join(warming.split()).endswith(
-            "waits for c (lag 1,282) to catch up; a probing rebalance follows at 2026-11-21 10:44:01.944Z"
-        )
-        assert held_back.splitlines()[-1] == "  waits for  a-StreamThread-2 to give it up"
-        assert "  no owner   handed to nobody since 2026-11-21 10:44:02.140Z" in held_back.splitlines()
-        assert "to get its turn at warming up (max.warmup.replicas)" in " ".join(waiting_for_its_turn.split())
-
     def test_should_say_where_another_leader_decided(self) -> None:
         ran = assignor("explain", BRIDGE, "--task", "0_0", "--last", "9")
         marked = "beware recorded placement differs from this program's: reasons are of a re-run (led by python)"

@@ -79,11 +79,6 @@ class TestText:
 
 
 class TestRounds:
-    def test_should_take_the_last_round_of_each_group(self) -> None:
-        assert [line["id"] for line in lines_of(WCFLOW, SMOKE, *ONE_MORE)] == ["wcflow.12", "smoke.4"]
-        assert [line["id"] for line in lines_of(WCFLOW, SMOKE, *ONE_MORE, "--group", "smoke")] == ["smoke.4"]
-        assert [line["id"] for line in lines_of(WCFLOW, SMOKE, *ONE_MORE, "--id", "wcflow.3")] == ["wcflow.3"]
-
     def test_should_take_a_placement_problem(self, tmp_path: Path) -> None:
         (found,) = lines_of(write_lines(tmp_path / "p.jsonl", [*documents("placements.jsonl.gz")[:3]]), *ONE_MORE)
         assert len(found["processes_new"]) == 1
