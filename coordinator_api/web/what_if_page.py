@@ -23,6 +23,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
 from coordinator_api.web.rendering import page
 from coordinator_api.web.what_if_form import ASSIGNORS, FIELDS, WhatIfForm, what_if_form
+from rebalance_analysis.presentation.comparisons import MEASURES, TIME_TO_RESTORE
 from rebalance_analysis.simulate import ForecastModel
 from rebalance_analysis.what_if import changes_document
 
@@ -55,6 +56,8 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
         model=MODEL,
         fields=FIELDS,
         assignors=ASSIGNORS,
+        measures=MEASURES,
+        time_to_restore=TIME_TO_RESTORE,
     )
 
 

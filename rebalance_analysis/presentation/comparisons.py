@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rebalance_analysis.measures import RebalanceMeasures
 from rebalance_analysis.presentation.moves import copy_changes
 from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, counted, duration_text
 from rebalance_analysis.rerun import Rerun
@@ -118,23 +117,27 @@ def _rounds_text(summary: ComparedRebalance) -> str:
 
 _Write = Callable[[float], str]
 
-_MEASURES: tuple[tuple[str, Callable[[RebalanceMeasures], float | None], _Write], ...] = (
-    ("instances", lambda each: each.clients, count_text),
-    ("stream threads", lambda each: each.threads, count_text),
-    ("tasks", lambda each: each.tasks, count_text),
-    ("stateful tasks", lambda each: each.stateful_tasks, count_text),
-    ("active tasks that move", lambda each: each.active_moved, count_text),
-    ("active tasks that start", lambda each: each.active_started, count_text),
-    ("standbys that move", lambda each: each.standby_moved, count_text),
-    ("warm-ups", lambda each: each.warm_ups, count_text),
-    ("standbys placed of those wanted", lambda each: each.standby_coverage, _percent),
-    ("copies spread over racks", lambda each: each.rack_spread, _percent),
-    ("partitions read across racks", lambda each: each.cross_rack_reads, count_text),
-    ("copies per thread, most minus fewest", lambda each: each.skew, count_text),
-    ("active tasks per thread, most minus fewest", lambda each: each.active_skew, count_text),
-    ("records to restore", lambda each: each.records_to_restore, count_text),
-)
-_CAN_BE_UNKNOWN = "records to restore"
+MEASURES: Mapping[str, str] = {
+    "clients": "instances",
+    "threads": "stream threads",
+    "tasks": "tasks",
+    "stateful_tasks": "stateful tasks",
+    "active_moved": "active tasks that move",
+    "active_started": "active tasks that start",
+    "standby_moved": "standbys that move",
+    "warm_ups": "warm-ups",
+    "standby_coverage": "standbys placed of those wanted",
+    "rack_spread": "copies spread over racks",
+    "cross_rack_reads": "partitions read across racks",
+    "skew": "copies per thread, most minus fewest",
+    "active_skew": "active tasks per thread, most minus fewest",
+    "records_to_restore": "records to restore",
+}
+"""What people read for the fields of `RebalanceMeasures`, in the order of the table."""
+
+TIME_TO_RESTORE = "time to restore"
+_SHARES = ("standby_coverage", "rack_spread")
+_CAN_BE_UNKNOWN = "records_to_restore"
 
 
 def _table(difference: Difference) -> list[str]:
@@ -146,12 +149,12 @@ def _table(difference: Difference) -> list[str]:
 
 
 def _rows(before: ComparedRebalance, after: ComparedRebalance) -> Iterator[tuple[str, str, str, str]]:
-    for name, read, write in _MEASURES:
-        old, new = (None if each.measures is None else read(each.measures) for each in (before, after))
-        nothing = UNKNOWN if name == _CAN_BE_UNKNOWN else _NONE
+    for field, name in MEASURES.items():
+        old, new = (None if each.measures is None else getattr(each.measures, field) for each in (before, after))
+        write, nothing = _percent if field in _SHARES else count_text, UNKNOWN if field == _CAN_BE_UNKNOWN else _NONE
         if old is not None or new is not None or nothing == UNKNOWN:
             yield name, *_cells(before, after, old, new, write, nothing)
-    yield "time to restore", *_cells(before, after, before.restore_s, after.restore_s, seconds_text, UNKNOWN)
+    yield TIME_TO_RESTORE, *_cells(before, after, before.restore_s, after.restore_s, seconds_text, UNKNOWN)
     for name, is_so in (
         ("probing rebalance needed", (before.probing_rebalance_needed, after.probing_rebalance_needed)),
         ("follow-up rebalance needed", (before.followup_rebalance, after.followup_rebalance)),
