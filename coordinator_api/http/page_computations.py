@@ -16,7 +16,7 @@ from assignor.clients.task_lags import is_caught_up
 from assignor.errors import AssignorFault
 from assignor.names import InstanceNames, short_members
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.types import ProcessId, TaskId
+from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from coordinator_api.http.computations import group_size, most_rounds, own_assignors
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.runtime.allowed_assignors import allowed_here
@@ -247,9 +247,9 @@ def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
         if each.task in client.lags
     }
 
-    def rank(process: ProcessId) -> tuple[bool, int, int, str]:
+    def rank(process: ProcessId) -> tuple[bool, bool, int, str]:
         lag = lags.get(process, 0)
-        return process not in roles, 1 if lag == -3 else 0, lag, names.short(process)
+        return process not in roles, lag == UNKNOWN_OFFSET_SUM, lag, names.short(process)
 
     order = sorted(lags or problem.clients, key=rank)
     return {
