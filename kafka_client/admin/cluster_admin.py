@@ -14,15 +14,19 @@ from types import TracebackType
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from kafka_client.admin.cluster_metadata import fetch_metadata
 from kafka_client.admin.groups import CommittedOffset as CommittedOffset
 from kafka_client.admin.groups import ConsumerGroupDescription as ConsumerGroupDescription
 from kafka_client.admin.groups import ConsumerGroupMember as ConsumerGroupMember
 from kafka_client.admin.groups import committed_offsets, describe_group
 from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
-from kafka_client.admin.topic_changes import add_partitions, alter_configs
-from kafka_client.admin.topic_creation import create_topics, topic_configs
-from kafka_client.admin.topic_deletion import delete_topics
+from kafka_client.admin.topics import (
+    add_partitions,
+    alter_configs,
+    create_topics,
+    delete_topics,
+    fetch_metadata,
+    topic_configs,
+)
 from kafka_client.calls import call
 from kafka_client.connections import Connections
 from kafka_client.errors import UnknownTopic

@@ -18,7 +18,7 @@ from aiokafka.protocol.offset import OffsetRequest
 
 from assignor.cluster import TopicMetadata
 from assignor.types import TopicPartition
-from kafka_client.admin.cluster_metadata import NO_LEADER, fetch_metadata
+from kafka_client.admin.topics import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow, UnknownTopic
