@@ -26,8 +26,8 @@ from kafka_client.errors import (
 )
 from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
 from kafka_client.settings.client_settings import ClientSettings
+from kafka_groups.leader.lead_settings import OwnSession
 from kafka_groups.leader.own_member import LEADER_TAG
-from kafka_groups.leader.own_session import OwnSession
 
 PROTOCOL_TYPE = "assignor"
 PROTOCOL = "leader"

@@ -11,19 +11,20 @@ Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
-
-from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
-import asyncio
-from collections.abc import Callable
 
 from assignor.errors import AssignorFault
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import InconsistentProtocol, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
 from kafka_groups.leader.lead_settings import LeadSettings
+from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+
+_LOOK_AGAIN_S = 1.0
+LEAVES_AT_ONCE = "it did not get the lead, and takes no tasks"
 
 CLASSIC = "classic"
 _PLACING = "CompletingRebalance"
@@ -97,10 +98,6 @@ def _newer_protocol(group: str, group_type: str) -> str:
         f"group {group!r} is of type {group_type!r}, not {CLASSIC!r}: the brokers assign its partitions and no member "
         "leads; name the application.id of a Kafka Streams application with group.protocol=classic"
     )
-
-
-_LOOK_AGAIN_S = 1.0
-LEAVES_AT_ONCE = "it did not get the lead, and takes no tasks"
 
 
 class LeadRefused(AssignorFault):

@@ -18,6 +18,10 @@ from dataclasses import dataclass
 
 from assignor.errors import InputError
 
+LEAST_SESSION_TIMEOUT_MS = 6_000
+"""Kafka's default of `group.min.session.timeout.ms`."""
+_TRIED_NEXT_MS = (10_000, 20_000, 30_000, 60_000, 300_000, 1_800_000, 3_000, 1_000)
+_LONGEST_CANDIDACY_MS = 6_000
 
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 DEFAULT_RETRY_TIMEOUT_MS = 120_000
@@ -51,13 +55,6 @@ class LeadSettings:
             raise InputError(f"must be at least 1, not {self.session_timeout_ms}", "--session-timeout-ms")
         if not 1 <= self.retry_timeout_ms < self.rebalance_timeout_ms:
             raise InputError(f"must be from 1 to {self.rebalance_timeout_ms - 1}", "--round-timeout-ms")
-
-
-LEAST_SESSION_TIMEOUT_MS = 6_000
-"""Kafka's default of `group.min.session.timeout.ms`."""
-
-_TRIED_NEXT_MS = (10_000, 20_000, 30_000, 60_000, 300_000, 1_800_000, 3_000, 1_000)
-_LONGEST_CANDIDACY_MS = 6_000
 
 
 class OwnSession:

@@ -23,10 +23,9 @@ from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.application_file import ApplicationFile
 from kafka_groups.leader.definition import SeenTopics, changelogs_among, definition_of
 from kafka_groups.leader.election import Election, LeadTaken
-from kafka_groups.leader.lead_settings import LeadSettings
+from kafka_groups.leader.lead_settings import LeadSettings, OwnSession
 from kafka_groups.leader.leader import Leader
 from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
-from kafka_groups.leader.own_session import OwnSession
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
 from kafka_groups.topology_facts import TopologyFacts

@@ -1,8 +1,8 @@
-"""Looks at the cluster, taken continually, so that each rebalance finds one from just before it.
+"""Polls the cluster continually, so that there is a view from just before each rebalance.
 
-The recorder learns of a rebalance only after it. What the leader saw lies between the last look before all members had
-joined and the first look after the record came. While the topology is unknown, a look lists only the topics. A look
-that fails is skipped, so the last one before is older.
+The recorder learns of a rebalance only after it. The leader's view lies between the last poll before all members had
+joined and the first poll after the record came. While the topology is unknown, a poll lists only the topics. A poll
+that fails is skipped; the last view before the rebalance is then older.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ OFFSETS_TIMEOUT_S = 10.0
 _KEPT = 64
 _WHILE_JOINING_S = 0.05
 _JOINING, _PLACING = "PreparingRebalance", "CompletingRebalance"
-_QUICK_LOOKS_WHILE_PLACING = 10
-_STATE_TIMEOUT_S = 1.0  # without a state there are just fewer looks
+_QUICK_POLLS_WHILE_PLACING = 10
+_STATE_TIMEOUT_S = 1.0  # without the group's state, polls are only less frequent
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """`at`: when it ended. `looked_for`: the internal topics it looked for, None for all topics.
+class _Poll:
+    """`at`: when it ended. `topics_asked`: the internal topics it asked for, None for all topics.
 
     `internal`: those that existed. `view`: None when it listed only topic names.
     """
 
     at: float
-    looked_for: frozenset[str] | None
+    topics_asked: frozenset[str] | None
     internal: frozenset[str]
     view: ClusterView | None
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsLook:
-    """A look at the names of all topics. `at`: when it ended."""
+class TopicsPoll:
+    """The names of all topics. `at`: when the poll ended."""
 
     at: float
     topics: frozenset[str]
 
 
-class ClusterLooks:
-    """`definition`: returns what to look at, None while that is unknown. All times are `time.monotonic`."""
+class ClusterPolls:
+    """`definition`: returns the group to poll for, None while it is unknown. All times are `time.monotonic`."""
 
     def __init__(
         self,
@@ -62,52 +62,52 @@ class ClusterLooks:
         self._group = group
         self._definition = definition
         self._interval_s = interval_s
-        self._looks: deque[_Look] = deque(maxlen=_KEPT)
+        self._polls: deque[_Poll] = deque(maxlen=_KEPT)
 
     async def run(self) -> None:
-        """Look until cancelled, more often while members join and when the leader begins."""
-        quick_looks = 0
+        """Poll until cancelled, more often while members join and when the leader begins."""
+        quick_polls = 0
         while True:
             state = ""
             with contextlib.suppress(KafkaClientError, TimeoutError):  # the reader of the records reports it
                 definition = await self._definition()
                 if definition is None:
                     topics = frozenset(await self._admin.topics())
-                    self.add(TopicsLook(time.monotonic(), topics))
+                    self.add(TopicsPoll(time.monotonic(), topics))
                 else:
-                    await self.look(definition)
+                    await self.poll(definition)
                 async with asyncio.timeout(_STATE_TIMEOUT_S):
                     state = (await self._admin.describe_group(self._group)).state
-            quick_looks = quick_looks + 1 if state == _PLACING else 0
-            is_quick = state == _JOINING or 0 < quick_looks <= _QUICK_LOOKS_WHILE_PLACING
+            quick_polls = quick_polls + 1 if state == _PLACING else 0
+            is_quick = state == _JOINING or 0 < quick_polls <= _QUICK_POLLS_WHILE_PLACING
             await asyncio.sleep(min(_WHILE_JOINING_S, self._interval_s) if is_quick else self._interval_s)
 
-    def add(self, look: TopicsLook) -> None:
-        """Add a look that another object took."""
-        self._looks.append(_Look(look.at, None, look.topics, None))
+    def add(self, poll: TopicsPoll) -> None:
+        """Add the result of a poll that another object made."""
+        self._polls.append(_Poll(poll.at, None, poll.topics, None))
 
-    async def look(self, definition: RebalanceSnapshot) -> ClusterView:
-        """Look now. Raises KafkaUnavailable, KafkaRefused."""
+    async def poll(self, definition: RebalanceSnapshot) -> ClusterView:
+        """Poll now. Raises KafkaUnavailable, KafkaRefused."""
         view = await cluster_view(self._admin, definition, offsets_timeout_s=OFFSETS_TIMEOUT_S)
-        looked_for = frozenset(definition.topology.internal_topics)
-        self._looks.append(_Look(time.monotonic(), looked_for, frozenset(view.existing_internal_topics), view))
+        topics_asked = frozenset(definition.topology.internal_topics)
+        self._polls.append(_Poll(time.monotonic(), topics_asked, frozenset(view.existing_internal_topics), view))
         return view
 
     def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
-        """The last look that ended before `at`, None when there is none."""
-        earlier = [look for look in self._usable(definition) if look.at <= at]
+        """The view of the last poll that ended before `at`, None when there is none."""
+        earlier = [poll for poll in self._usable(definition) if poll.at <= at]
         if not earlier:
             return None
-        look = earlier[-1]
-        if look.view is not None:
-            return look.view
-        existing = {name: topic for name, topic in after.existing_internal_topics.items() if name in look.internal}
+        poll = earlier[-1]
+        if poll.view is not None:
+            return poll.view
+        existing = {name: topic for name, topic in after.existing_internal_topics.items() if name in poll.internal}
         return ClusterView(after.cluster, existing)
 
     def since(self, at: float, definition: RebalanceSnapshot) -> tuple[ClusterView, ...]:
-        """The later looks, in order."""
-        return tuple(look.view for look in self._usable(definition) if look.at > at and look.view is not None)
+        """The views of later polls, in order."""
+        return tuple(poll.view for poll in self._usable(definition) if poll.at > at and poll.view is not None)
 
-    def _usable(self, definition: RebalanceSnapshot) -> list[_Look]:
+    def _usable(self, definition: RebalanceSnapshot) -> list[_Poll]:
         needed = definition.topology.internal_topics
-        return [look for look in self._looks if look.looked_for is None or needed <= look.looked_for]
+        return [poll for poll in self._polls if poll.topics_asked is None or needed <= poll.topics_asked]

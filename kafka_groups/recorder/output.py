@@ -14,27 +14,22 @@ Rules:
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-
-from assignor.errors import InputError
-from kafka_groups.recorder.generations import LastSeen
-from operating_system.private_files import private_opener
 import fcntl
+import json
 import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from assignor.errors import InputError
 from assignor.recording.fields import document_of_line, line_of_document
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
-from operating_system.private_files import FILE_MODE, warn_if_readable_by_others
+from operating_system.private_files import FILE_MODE, private_opener, warn_if_readable_by_others
+
+_ID = re.compile(r"(?P<group>.*)\.(?P<generation>\d+)@(?P<partition>\d+):(?P<offset>\d+)\Z", re.DOTALL)
 
 POSITION_FORMAT = "record-position/1"
 SUFFIX = ".position"
@@ -89,9 +84,6 @@ def write_position(path: Path, position: Position) -> None:
         partial.replace(path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
-
-
-_ID = re.compile(r"(?P<group>.*)\.(?P<generation>\d+)@(?P<partition>\d+):(?P<offset>\d+)\Z", re.DOTALL)
 
 
 class Output(Protocol):

@@ -45,7 +45,7 @@ _TOPOLOGY_HELP = (
 )
 _CONFIG_HELP = "[GROUP:]key=value of the application, such as num.standby.replicas=1; repeat for more."
 _CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
-_LOOK_HELP = "How often to look at topics and offsets between rebalances."
+_POLL_HELP = "How often to look at topics and offsets between rebalances."
 _LOG_HELP = "Read what JVM assignors logged instead, and write it as placement/1 lines."
 
 
@@ -84,7 +84,7 @@ class RecordOptions:
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
     config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None
     command_config: ClientProperties = None
-    look_every: Annotated[float, typer.Option(min=0.05, max=JAVA_INT_MAX, metavar="SECONDS", help=_LOOK_HELP)] = 0.5
+    look_every: Annotated[float, typer.Option(min=0.05, max=JAVA_INT_MAX, metavar="SECONDS", help=_POLL_HELP)] = 0.5
     coordinator: CoordinatorUrl = None
     token_file: TokenFile = None
     from_log: Annotated[str | None, typer.Option(metavar="FILE|-", help=_LOG_HELP)] = None
@@ -122,7 +122,7 @@ class RecordOptions:
             limits=RecordingLimits(self.until_generations, self.for_seconds, self.once),
             say=say,
             from_start=self.from_start,
-            look_every_s=self.look_every,
+            poll_interval_s=self.look_every,
             coordinator=coordinator,
         )
 

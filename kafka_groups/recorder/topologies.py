@@ -1,31 +1,32 @@
 """Where a group's topology comes from: a definition, the text of `Topology#describe`, or what its members reveal.
 
-Only the first two give the leader's complete view: sinks and fixed partition counts are revealed nowhere. Members reveal
-the topics that they read, their tasks with partitions, and which tasks are stateful. The n-th partition of an assignment
-belongs to the n-th active task of its AssignmentInfo; standby tasks list their partitions themselves. Facts that earlier
-generations revealed still count, until the members subscribe to other topics. Pure, except for reading the file.
+Only the first two give the leader's complete view: sinks and fixed partition counts are revealed nowhere. Members
+reveal the topics that they read, their tasks with partitions, and which tasks are stateful. The n-th partition of an
+assignment belongs to the n-th active task of its AssignmentInfo; standby tasks list their partitions themselves. Facts
+that earlier generations revealed still count, until the members subscribe to other topics. Pure, except for reading the
+file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
 
-from assignor.errors import DecodeError
+from assignor.errors import DecodeError, InputError
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.group_metadata import MemberMetadata
 from assignor.protocol.subscription_info import decode_member
-from assignor.types import TaskId, TopicPartition
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Protocol
-
-from assignor.errors import InputError
 from assignor.topology.described.described_topology import DescribedTopology, topology_from_description
 from assignor.topology.described.inferred import topology_from_cluster
 from assignor.topology.group_topology import GroupTopology, Subtopology
+from assignor.types import TaskId, TopicPartition
 from kafka_groups.application_file import read_application_file
 from kafka_groups.topology_facts import TopologyFacts
+
+_NO_FACTS = TopologyFacts()
+
 
 class ShownTasks:
     """Collected over all generations so far. `subscribed`: topics of any member of the last one."""
@@ -65,9 +66,6 @@ class ShownTasks:
             self.assigned.setdefault(task, set()).add(partition)
         for task, partitions in info.standby_tasks.items():
             self.assigned.setdefault(task, set()).update(partitions)
-
-
-_NO_FACTS = TopologyFacts()
 
 
 class TopologySource(Protocol):

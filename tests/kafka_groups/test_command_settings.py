@@ -8,10 +8,10 @@ import pytest
 
 from assignor.errors import InputError
 from coordinator_client.calls import CoordinatorAddress
-from kafka_groups.leader.command import LeadOptions
+from kafka_groups.leader.lead_command import LeadOptions
 from kafka_groups.leader.leading import Reporting
-from kafka_groups.recorder.command import RecordOptions
 from kafka_groups.recorder.following import RecordingLimits
+from kafka_groups.recorder.record_command import RecordOptions
 
 BROKER = "127.0.0.1:9092"
 
@@ -65,7 +65,7 @@ def test_should_record_as_the_options_say(tmp_path: Path) -> None:
     try:
         assert [choices.group for choices in following.groups] == ["orders"]
         assert following.limits == RecordingLimits(3, 2.0, at_end=True)
-        assert (following.from_start, following.look_every_s, following.coordinator) == (False, 0.1, None)
+        assert (following.from_start, following.poll_interval_s, following.coordinator) == (False, 0.1, None)
     finally:
         following.output.close()
 

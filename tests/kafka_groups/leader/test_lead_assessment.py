@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_groups.leader.lead_assessment import LeadState, assess_group
+from kafka_groups.leader.group_entry import LeadState, assess_group
 
 INSTANCE = "app-assignor-leader"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_groups.leader.own_session import OwnSession
+from kafka_groups.leader.lead_settings import OwnSession
 
 
 def test_should_have_the_least_session_and_a_longer_one_while_a_standby_waits() -> None:

@@ -22,7 +22,7 @@ class RecorderProcess:
 
     def __init__(self, *arguments: str, cwd: Path = ROOT) -> None:
         self.said: list[str] = []
-        self._told = threading.Condition()
+        self._assigned = threading.Condition()
         self._process = subprocess.Popen(
             [*PROGRAM, "record", *arguments],
             stderr=subprocess.PIPE,
@@ -38,13 +38,13 @@ class RecorderProcess:
         self.wait_until(lambda: sum(words in line for line in self.said) >= times, f"{words!r}, {times} times")
 
     def wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        """Looks again after each line that it says. Raises AssertionError."""
+        """PolledViews again after each line that it says. Raises AssertionError."""
         deadline = time.monotonic() + LONGEST_WAIT_S
-        with self._told:
+        with self._assigned:
             while not holds():
                 assert time.monotonic() < deadline, f"not said within {LONGEST_WAIT_S:g} s: {what}; said: {self.said}"
                 assert self._reader.is_alive(), f"ended before it said {what}; said: {self.said}"
-                self._told.wait(0.2)
+                self._assigned.wait(0.2)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -69,9 +69,9 @@ class RecorderProcess:
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:
-                with self._told:
+                with self._assigned:
                     self.said.append(line.rstrip("\n"))
-                    self._told.notify_all()
+                    self._assigned.notify_all()
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

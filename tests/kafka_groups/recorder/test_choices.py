@@ -13,8 +13,7 @@ from assignor.recording.topology_fields import topology_document
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
 from kafka_groups.recorder.choices import group_choices
-from kafka_groups.recorder.shown_tasks import ShownTasks
-from kafka_groups.recorder.topologies import ShownTopology, read_topology
+from kafka_groups.recorder.topologies import ShownTasks, ShownTopology, read_topology
 from tests.checkout import ROOT
 from tests.program import assignor
 

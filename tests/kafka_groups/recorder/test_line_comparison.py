@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kafka_groups.recorder.what_happened import WhatHappened
+from kafka_groups.recorder.rebalance_line import LineComparison
 from tests.recorded import documents
 
 SMOKE = documents("recordings/smoke.jsonl.gz")
 
 
 def test_should_say_what_moves_and_because_of_what() -> None:
-    happened = WhatHappened()
-    assert [happened.since_the_last(line).in_words() for line in SMOKE] == [
+    summary = LineComparison()
+    assert [summary.with_last_line(line).text() for line in SMOKE] == [
         "12 active tasks",
         "no task moves; because the leader saw smoke-by-word-repartition appear, which the rebalance before created",
         "6 tasks move; because b joined with 1 thread",
@@ -19,16 +19,16 @@ def test_should_say_what_moves_and_because_of_what() -> None:
 
 
 def test_should_count_the_tasks_of_an_instance_that_is_gone() -> None:
-    happened = WhatHappened()
-    told = [happened.since_the_last(line).in_words() for line in documents("recordings/optimized.jsonl.gz")]
+    summary = LineComparison()
+    texts = [summary.with_last_line(line).text() for line in documents("recordings/optimized.jsonl.gz")]
 
-    assert told[-1] == "6 tasks move; because a is gone with 2 threads"
+    assert texts[-1] == "6 tasks move; because a is gone with 2 threads"
 
 
 def test_should_say_nothing_of_a_line_that_cannot_be_run_again() -> None:
-    happened = WhatHappened()
-    happened.since_the_last(SMOKE[0])
+    summary = LineComparison()
+    summary.with_last_line(SMOKE[0])
     nobody = {**SMOKE[1], "input": {**SMOKE[1]["input"], "members": {}}}
 
-    assert happened.since_the_last(nobody).in_words() == ""
-    assert happened.since_the_last(SMOKE[2]).in_words() == "12 active tasks"
+    assert summary.with_last_line(nobody).text() == ""
+    assert summary.with_last_line(SMOKE[2]).text() == "12 active tasks"
