@@ -45,7 +45,7 @@ from coordinator_api.settings import Settings
 from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_client.access.tls import ReloadedContext, server_context
-from operating_system.private_files import how_to_close
+from operating_system.private_files import access_warning
 from operating_system.processes import raise_open_file_limit
 
 _SWITCH_INTERVAL_S = 0.001
@@ -76,7 +76,7 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
     file = sqlite_file(parse_url(settings.database_url))
-    open_to_others = None if file is None else how_to_close(file)
+    open_to_others = None if file is None else access_warning(file)
     if open_to_others is not None:
         structlog.get_logger("coordinator_api").warning("open_to_others", message=open_to_others)
     uvloop.run(_serve(settings, access, None if tls is None else server_context(tls), say, pages))

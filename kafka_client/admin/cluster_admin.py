@@ -62,18 +62,22 @@ class ClusterAdmin:
         return (await self.cluster(())).brokers
 
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """The existing ones of these topics; None for all that the user may see. A missing leader is -1."""
+        """Those of these topics that exist. `names`: None for all topics that the user may see. A missing leader
+        is -1.
+        """
         return dict((await self.cluster(names)).topics)
 
     async def cluster(self, names: Iterable[str] | None = None) -> Cluster:
-        """Brokers and topics of one answer. `names`: as in `topics`."""
+        """Brokers and topics, from one answer. `names`: as in `topics`."""
         asked = None if names is None else sorted(set(names))
         what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
         metadata = await call(self.settings, what, lambda: fetch_metadata(self._connections, asked))
         return Cluster(metadata.brokers, metadata.topics)
 
     async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
-        """All configs in force of the existing topics. `only_own`: only those set on the topic itself."""
+        """The effective configs of those topics that exist. `only_own`: only configs that are set on the topic
+        itself.
+        """
         asked = sorted(set(names))
         return await call(
             self.settings,
@@ -98,11 +102,11 @@ class ClusterAdmin:
         )
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set these configs of the topic, or take them away where the value is None. Other configs stay."""
+        """Set these configs of the topic, and reset those whose value is None. Other configs stay."""
         await call(self.settings, f"configs of topic {topic}", lambda: alter_configs(self._connections, topic, changes))
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """On return no broker that was asked knows them any more. Raises UnknownTopic before it deletes any."""
+        """Return when no broker that was asked knows the topics any more. Raises UnknownTopic before it deletes any."""
         asked = sorted(set(names))
         there = await self.topics(asked)
         missing = [name for name in asked if name not in there]
@@ -175,7 +179,7 @@ class ClusterAdmin:
 async def first_contact(
     admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, say: Callable[[str], None]
 ) -> bool:
-    """Ask the cluster for its brokers before anything else, so that a wrong address is noticed within seconds.
+    """Ask the cluster for its brokers before anything else, so that a wrong address is reported within seconds.
 
     True when the cluster answered, False when `stopped` was set first. `say` receives one line when the answer takes
     longer than 3 s. Raises KafkaClientError.

@@ -49,7 +49,9 @@ class ClusterMetadata:
 
 
 async def fetch_metadata(connections: Connections, topics: Iterable[str] | None) -> ClusterMetadata:
-    """One try. `topics`: None for all that the user may see; none is created. Raises NotNow, KafkaRefused."""
+    """One try. `topics`: None for all topics that the user may see; no topic is created. Raises NotNow,
+    KafkaRefused.
+    """
     names = None if topics is None else sorted(set(topics))
     answer = await connections.send(MetadataRequest(names, allow_auto_topic_creation=False))
     if not answer.brokers:
@@ -158,7 +160,7 @@ async def add_partitions(connections: Connections, name: str, count: int, reques
 
 
 async def alter_configs(connections: Connections, topic: str, changes: Mapping[str, str | None]) -> None:
-    """One try. `changes`: None for a config that is taken away. Raises NotNow, KafkaRefused."""
+    """One try. `changes`: None for a config to reset. Raises NotNow, KafkaRefused."""
     operations = [
         (key, DELETE_CONFIG if value is None else SET_CONFIG, value) for key, value in sorted(changes.items())
     ]

@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LeadOptions:
-    """What the command line says. Each method reads the files it needs and raises InputError for what is wrong."""
+    """The options of `assignor lead`. Each method reads the files that it needs. Raises InputError."""
 
     bootstrap_server: Annotated[
         str, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
@@ -95,7 +95,7 @@ class LeadOptions:
         )
 
     def settings(self) -> LeadSettings:
-        """Follows `client`, which has checked the client's properties."""
+        """Call `client` before, which checks the client's properties. Raises InputError."""
         from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
         from kafka_groups.leader.own_member import default_instance_id
 
@@ -111,7 +111,7 @@ class LeadOptions:
         )
 
     def application(self) -> LedApplication:
-        """What the command line says goes before the application's own files."""
+        """Options of the command line override the application's own files. Raises InputError."""
         from kafka_client.settings.client_settings import read_properties_file
         from kafka_groups.application_file import configured_assignor, placement_configs, read_application_file
         from kafka_groups.leader.definition import configs_from_options
@@ -150,7 +150,9 @@ def lead(options: LeadOptions) -> None:
     """
     from kafka_groups.leader.leading import lead_until_stopped
 
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what the user has to know is said in words of our own
+    logging.getLogger("aiokafka").setLevel(
+        logging.CRITICAL
+    )  # this program reports in its own words everything that the user has to know
     client, settings = options.client(), options.settings()
     reporting, application = options.reporting(), options.application()
     asyncio.run(lead_until_stopped(client, settings, application, reporting, say))

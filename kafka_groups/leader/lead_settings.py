@@ -33,7 +33,7 @@ class LeadSettings:
     """`session_timeout_ms`: None for the least that the brokers allow (`OwnSession`). `rebalance_timeout_ms`: how long
     the brokers wait for members to join a rebalance (max.poll.interval.ms). `retry_timeout_ms`: how long the leader
     retries a rebalance that fails before it hands the lead back; shorter than the rebalance time-out, after which the
-    brokers remove the leader. `metadata_max_age_ms`: how often the leader looks at the source topics. `stand_by`: wait
+    brokers remove the leader. `metadata_max_age_ms`: how often the leader polls the source topics. `stand_by`: wait
     while another process of this program leads. `join_anyway`: stay in the group as a follower when another member
     leads it. `wait`: wait until the group is empty.
     """
@@ -58,7 +58,7 @@ class LeadSettings:
 
 
 class OwnSession:
-    """`given_ms`: what the user asked for, None for the least that the brokers allow."""
+    """`given_ms`: the user's time-out, None for the least that the brokers allow."""
 
     def __init__(self, given_ms: int | None) -> None:
         self._given_ms = given_ms
@@ -79,7 +79,7 @@ class OwnSession:
         return self._least_ms * 3 // 2 if has_standby else self._least_ms
 
     def try_another(self) -> bool:
-        """Take the next time-out after the brokers refused one. False when it was the user's, or none is left."""
+        """Use the next time-out after the brokers refused one. False if the user gave it, or if none is left."""
         if self._given_ms is not None or not self._untried_ms:
             return False
         self._least_ms = self._untried_ms.pop(0)

@@ -1,4 +1,4 @@
-"""The line of progress for a led rebalance: who took part, what moved, why, and how long it took."""
+"""The line of progress for a led rebalance: its members, the tasks that moved, the reason, and the time it took."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def seen_rebalance(
 
 
 def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
-    """What triggered the rebalance, as far as it is known. `own_reason`: why this leader rejoined, if it did."""
+    """The trigger of the rebalance, as far as it is known. `own_reason`: why this leader rejoined, empty if it did
+    not.
+    """
     triggers = now.facts.triggers
     told_by_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
     if not told_by_members and own_reason:
@@ -45,7 +47,7 @@ def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int)
     head = f"generation {generation_id}: {_count(members, 'member')}"
     tail = f"; because {why}; {took_ms} ms" if why else f"; {took_ms} ms"
     if result.error_code is not AssignorErrorCode.NONE:
-        return f"{head}; told everybody {result.error_code.name}{_missing(led)}{tail}"
+        return f"{head}; sent {result.error_code.name} to every member{_missing(led)}{tail}"
     assert result.problem is not None, "a rebalance without an error has a placement"
     assert result.placement is not None
     measures = measure(result.problem, result.placement)

@@ -65,7 +65,7 @@ def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[byte
 
 
 def mismatch_in_words(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
-    """What to tell the operator when subscriptions and topology differ; empty when they are equal.
+    """A message for the operator when subscriptions and topology differ; empty when they are equal.
 
     `topics`: all that the topology reads. `subscribed`: member id to the topics of its subscription.
     """

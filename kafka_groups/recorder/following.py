@@ -103,7 +103,7 @@ class _FoundTopic:
 
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
-    """A line to write in its turn, if any, and then the position at which the next run continues."""
+    """The next line to write, if any, and the position to save after it."""
 
     recorder: GroupRecorder | None
     polled: PolledRebalance | None
@@ -112,7 +112,7 @@ class _PendingLine:
 
 
 class _Reading:
-    """One run over the partitions of the groups. Reading never waits for lines to be worked out."""
+    """One run over the partitions of the groups. Reading never waits until lines are computed."""
 
     def __init__(
         self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicsPoll | None
@@ -179,10 +179,10 @@ class _Reading:
         if self._following.coordinator is not None:
             for group, document in self._following.output.last_lines().items():
                 if group in self._groups:
-                    await self._report(document)  # the run before may have ended without reporting it
+                    await self._report(document)  # the last run may have ended before it reported this line
 
     async def _take(self, batch: GroupRecords) -> None:
-        """Take in a batch. Positions advance only when all of it is done."""
+        """Handle a batch. Positions advance only when the whole batch is handled."""
         read_at, read_ms = time.monotonic(), int(time.time() * 1000)
         found = False
         for record in batch.records:
@@ -209,7 +209,7 @@ class _Reading:
                 recorder.show(rebalance)
                 return False
             if not decoded_rebalance(rebalance).members:
-                return False  # leaders of this project alone: no rebalance of the application
+                return False  # only leaders of this project are members: this is no rebalance of the application
             is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
             polled = await self._poll(recorder, ReadRebalance(rebalance, read_at, read_ms, is_history))
             if polled is None:
@@ -277,7 +277,7 @@ class _Reading:
 
     def _check_refused(self) -> None:
         """A group may have been of another kind in the past; only its present kind counts. Raises NotStreams when no
-        group is left, else says so and continues with the others.
+        group is left, else reports the refused groups and continues with the others.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))

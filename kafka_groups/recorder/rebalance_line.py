@@ -1,4 +1,4 @@
-"""One generation as one `rebalance/1` line: the members as the leader received them, and what each was sent. Pure.
+"""One generation as one `rebalance/1` line: the members as the leader received them, and the assignment of each. Pure.
 
 Rules: members keep the order in which the broker stored them, which is the order in which the leader received them. The
 record names the leader by member id. A leader of this project is out of process: it and its standbys are left out of
@@ -42,7 +42,7 @@ INTERRUPTED_SUFFIX = "-interrupted"
 
 @dataclass(frozen=True, slots=True)
 class DecodedRebalance:
-    """`members`: without a leader of this project. `leader_process_id`: None when the leader is not one of them.
+    """`members`: without a leader of this project. `leader_process_id`: None when the leader is not among `members`.
 
     `led_by`: as in rebalance/1, None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: the deadline that a
     member carries.

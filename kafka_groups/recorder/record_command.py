@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """What the command line says. Raises InputError for options that do not go together."""
+    """The options of `assignor record`. Raises InputError for options that do not go together."""
 
     bootstrap_server: Annotated[
         str | None, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help=_BOOTSTRAP_HELP)
@@ -100,7 +100,7 @@ class RecordOptions:
             raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
 
     def following(self) -> Following:
-        """Opens the output, which is to be closed. Raises InputError for what the files say wrongly."""
+        """Open the output, which the caller closes, and read the files. Raises InputError."""
         from kafka_client.settings.client_settings import client_settings, read_properties_file
         from kafka_groups.recorder.choices import group_choices
         from kafka_groups.recorder.following import Following, RecordingLimits
@@ -152,7 +152,9 @@ def record(options: RecordOptions) -> None:
 
 async def _run(following: Following) -> None:
     """SIGINT and SIGTERM stop it after the line that is being written."""
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what the user has to know is said in words of our own
+    logging.getLogger("aiokafka").setLevel(
+        logging.CRITICAL
+    )  # this program reports in its own words everything that the user has to know
     logging.getLogger("kafka_client").setLevel(logging.ERROR)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

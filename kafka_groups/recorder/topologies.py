@@ -37,7 +37,7 @@ class ShownTasks:
         self.stateful: set[TaskId] = set()
 
     def add(self, members: Iterable[MemberMetadata]) -> None:
-        """Take in one generation. Raises DecodeError."""
+        """Add the facts that one generation reveals. Raises DecodeError."""
         members = tuple(members)
         sent = [decode_member(member.subscription) for member in members]
         subscribed = frozenset(topic for each in sent for topic in each.subscription.topics)
