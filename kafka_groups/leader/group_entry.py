@@ -119,7 +119,7 @@ class GroupEntry:
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
         """Join as the leader, or a follower with --join-anyway. Raises LeadRefused, KafkaRefused, KafkaUnavailable."""
-        said = ""
+        has_reported = False
         while True:
             found = await self._assessment()
             if found.state is LeadState.FOREIGN:
@@ -132,9 +132,10 @@ class GroupEntry:
                 continue
             if not self._settings.wait:
                 raise LeadRefused(found.obstacle)
-            if not said:
-                said = f"waiting until group {self._settings.group!r} is empty: it has members, and one of them leads"
-                self._say(said)
+            if not has_reported:
+                has_reported = True
+                group = self._settings.group
+                self._say(f"waiting until group {group!r} is empty: it has members, and one of them leads")
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:

@@ -53,18 +53,18 @@ def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int)
     measures = measure(result.problem, result.placement)
     placed = result.placement.clients.values()
     standby = sum(len(client.standby - client.warm_ups) for client in placed)
-    said = [
+    parts = [
         f"{head} of {_count(measures.clients, 'process', 'processes')}",
         f"{sum(len(client.active) for client in placed)} active, {standby} standby, {measures.warm_ups} warm-up tasks",
         f"{measures.active_moved} moved",
     ]
     if result.created_topics:
-        said.append(f"{_count(len(result.created_topics), 'internal topic')} created")
+        parts.append(f"{_count(len(result.created_topics), 'internal topic')} created")
     if result.followup_rebalance:
-        said.append("a follow-up rebalance comes when tasks are given up")
+        parts.append("a follow-up rebalance comes when tasks are given up")
     if result.probing_rebalance_at_ms is not None:
-        said.append(_probing(result.probing_rebalance_at_ms, led))
-    return f"{', '.join(said)}{tail}"
+        parts.append(_probing(result.probing_rebalance_at_ms, led))
+    return f"{', '.join(parts)}{tail}"
 
 
 def _probing(at_ms: int, led: LedRebalance) -> str:

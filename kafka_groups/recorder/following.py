@@ -135,7 +135,7 @@ class _Reading:
                 recorder.polls.add(before)
         self._others = {group: seen for group, seen in position.groups.items() if group not in self._groups}
         self._refused: dict[str, NotStreams] = {}
-        self._said_refused: set[str] = set()
+        self._reported_refusals: set[str] = set()
         self._ends: Mapping[int, int] = {}
         self._waiting: asyncio.Queue[_PendingLine | None] = asyncio.Queue()
         self._marked_at = time.monotonic()
@@ -150,7 +150,7 @@ class _Reading:
             while not self._following.stop.is_set():
                 await self._take(await self._topic.read())
                 if not polling and self._at_end():
-                    self._say_what_there_is()
+                    self._report_groups_found()
                     if self._following.limits.at_end:
                         break
                     polling = [asyncio.create_task(group.poll_cluster()) for group in self._groups.values()]
@@ -228,14 +228,14 @@ class _Reading:
 
     async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
         """Retry until the cluster answers; None when stopped meanwhile."""
-        said = False
+        has_reported = False
         while True:
             try:
                 return await recorder.poll(read)
             except KafkaUnavailable as fault:
-                if not said:
+                if not has_reported:
                     self._say(f"{recorder.group}: generation {read.rebalance.value.generation} waits: {fault}")
-                    said = True
+                    has_reported = True
                 if self._following.stop.is_set():
                     return None
 
@@ -282,14 +282,14 @@ class _Reading:
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))
         for group, fault in self._refused.items():
-            if group not in self._said_refused:
-                self._said_refused.add(group)
+            if group not in self._reported_refusals:
+                self._reported_refusals.add(group)
                 self._say(f"{fault}; the other groups are recorded")
 
     def _at_end(self) -> bool:
         return all(self._positions.get(number, 0) >= end for number, end in self._ends.items())
 
-    def _say_what_there_is(self) -> None:
+    def _report_groups_found(self) -> None:
         self._check_refused()
         for group, recorder in self._groups.items():
             seen = recorder.generations.seen

@@ -107,7 +107,7 @@ class GroupRecorder:
         self._shown = ShownTasks()
         self._comparison = LineComparison(choices.task_assignor)
         self._topology: DescribedTopology | None = None
-        self._said: tuple[str, ...] = ()
+        self._reported_assumptions: tuple[str, ...] = ()
         self.polls = ClusterPolls(admin, choices.group, self._definition, poll_interval_s)
 
     async def poll_cluster(self) -> None:
@@ -182,7 +182,7 @@ class GroupRecorder:
         """None while nothing is known of the topology."""
         if self._topology is None and (self._shown.assigned or not isinstance(self._choices.topology, ShownTopology)):
             with contextlib.suppress(InputError):
-                self._topology = self._worked_out(await self._partition_counts())
+                self._topology = self._determined(await self._partition_counts())
         return None if self._topology is None else self._with(self._topology)
 
     async def _partition_counts(self) -> dict[str, int]:
@@ -190,20 +190,20 @@ class GroupRecorder:
 
     def _definition_for(self, decoded: DecodedRebalance, counts: Mapping[str, int]) -> RebalanceSnapshot:
         try:
-            self._topology = self._worked_out(counts)
+            self._topology = self._determined(counts)
         except InputError:
             self._shown.forget()  # the application may have changed, so only this generation counts
             self._shown.add(decoded.members)
-            self._topology = self._worked_out(counts)
-        said = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
-        if said != self._said:
-            for text in said:
-                if text not in self._said:
+            self._topology = self._determined(counts)
+        assumptions = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
+        if assumptions != self._reported_assumptions:
+            for text in assumptions:
+                if text not in self._reported_assumptions:
                     self._say(f"{self.group}: {text}")
-            self._said = said
+            self._reported_assumptions = assumptions
         return self._with(self._topology)
 
-    def _worked_out(self, counts: Mapping[str, int]) -> DescribedTopology:
+    def _determined(self, counts: Mapping[str, int]) -> DescribedTopology:
         return self._choices.topology.topology(self.group, self._shown, counts)
 
     def _with(self, described: DescribedTopology) -> RebalanceSnapshot:
