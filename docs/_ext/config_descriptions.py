@@ -1,4 +1,4 @@
-"""What each config of an application means, in a sentence or two: the text of docs/reference/configs.md.
+"""The meaning of each config of an application, in a sentence or two: the text of docs/reference/configs.md.
 
 A config that has no text here, and a text that has no config, fail a test. Where the meaning differs from Kafka's, the
 text says so. Properties of Kafka's clients are described in docs/kafka/client-settings.md and docs/kafka/log.md.
