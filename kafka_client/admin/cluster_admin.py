@@ -38,6 +38,9 @@ _SLOW_S = 3.0
 class ClusterAdmin:
     """Connects with its first call. `close`, or the end of `async with`, closes the connections; a later call
     reconnects.
+
+    It has a method for each request of Kafka's `Admin` that this project needs, because they share connections,
+    retries and known leaders.
     """
 
     def __init__(self, settings: ClientSettings) -> None:

@@ -12,12 +12,13 @@ Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from assignor.errors import AssignorFault
 from kafka_client.admin.cluster_admin import ClusterAdmin
+from kafka_client.admin.groups import ConsumerGroupDescription
 from kafka_client.errors import InconsistentProtocol, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
 from kafka_groups.leader.lead_settings import LeadSettings
@@ -52,31 +53,22 @@ class LeadAssessment:
     is_placing: bool = False
 
 
-def assess_group(
-    group: str,
-    group_instance_id: str,
-    *,
-    group_type: str | None,
-    protocol_type: str,
-    protocol: str,
-    instance_ids: Collection[str | None],
-    group_state: str = "",
-) -> LeadAssessment:
-    """`group_type`: None when the brokers do not tell it. `instance_ids`: of each member, None for dynamic members."""
+def assess_group(group: ConsumerGroupDescription, group_type: str | None, group_instance_id: str) -> LeadAssessment:
+    """`group_type`: None when the brokers do not tell it. `group_instance_id`: of this project's static member."""
     if group_type is not None and group_type != CLASSIC:
-        return LeadAssessment(LeadState.FOREIGN, _newer_protocol(group, group_type))
-    if not instance_ids:
+        return LeadAssessment(LeadState.FOREIGN, _newer_protocol(group.group_id, group_type))
+    if not group.members:
         return LeadAssessment(LeadState.FREE)
-    if protocol_type not in ("", PROTOCOL_TYPE) or protocol not in ("", PROTOCOL):
-        kind = f"protocol {protocol!r} of type {protocol_type!r}"
+    if group.protocol_type not in ("", PROTOCOL_TYPE) or group.protocol not in ("", PROTOCOL):
+        kind = f"protocol {group.protocol!r} of type {group.protocol_type!r}"
         return LeadAssessment(
             LeadState.FOREIGN,
-            f"group {group!r} is not a Kafka Streams group: its members speak {kind}, not {PROTOCOL!r} of type "
-            f"{PROTOCOL_TYPE!r}; name the application.id of a Kafka Streams application",
+            f"group {group.group_id!r} is not a Kafka Streams group: its members speak {kind}, not {PROTOCOL!r} of "
+            f"type {PROTOCOL_TYPE!r}; name the application.id of a Kafka Streams application",
         )
-    if group_instance_id in instance_ids:
-        return LeadAssessment(LeadState.OURS, is_placing=group_state == _PLACING)
-    return LeadAssessment(LeadState.LED, _led_by_another(group, len(instance_ids)))
+    if any(member.group_instance_id == group_instance_id for member in group.members):
+        return LeadAssessment(LeadState.OURS, is_placing=group.state == _PLACING)
+    return LeadAssessment(LeadState.LED, _led_by_another(group.group_id, len(group.members)))
 
 
 def _led_by_another(group: str, members: int) -> str:
@@ -160,12 +152,4 @@ class GroupEntry:
     async def _assessment(self) -> LeadAssessment:
         group_type = await self._membership.group_type()
         group = await self._admin.describe_group(self._settings.group)
-        return assess_group(
-            self._settings.group,
-            self._settings.group_instance_id,
-            group_type=group_type,
-            protocol_type=group.protocol_type,
-            protocol=group.protocol,
-            instance_ids=[member.group_instance_id for member in group.members],
-            group_state=group.state,
-        )
+        return assess_group(group, group_type, self._settings.group_instance_id)
