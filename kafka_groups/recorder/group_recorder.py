@@ -172,7 +172,7 @@ class GroupRecorder:
             now_ms,
             self._note(polled, chosen),
         )
-        summary = self._comparison.with_last_line(document)
+        summary = self._comparison.compare_with_last(document)
         if summary.why:
             document = {**document, "note": f"{summary.why}; {document['note']}"}
         interrupted = () if polled.read.is_history else tuple(interrupted_documents(decoded.rebalance, document))

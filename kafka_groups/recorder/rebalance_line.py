@@ -211,7 +211,7 @@ class LineComparison:
         self._load = None if task_assignor is None else lambda _name: task_assignor
         self._before: SeenRebalance | None = None
 
-    def with_last_line(self, document: Mapping[str, Any]) -> RebalanceSummary:
+    def compare_with_last(self, document: Mapping[str, Any]) -> RebalanceSummary:
         """Compare this line with the last one. The summary is empty for a line that cannot be run again."""
         try:
             ran = run(document, self._load)

@@ -1,4 +1,4 @@
-"""What `assignor lead` and `assignor record` make of their options, without a command line and without Kafka."""
+"""The settings from options of `assignor lead` and `assignor record`, without a command line and without Kafka."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def test_should_record_as_the_options_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "--bootstrap-server: is missing"),
         ({"from_log": "app.log", "bootstrap_server": BROKER}, "--from-log: reads a log alone"),
         ({"from_log": "app.log", "group": ["g"]}, "--from-log: reads a log alone"),
     ],
 )
-def test_should_refuse_options_that_do_not_go_together(options: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_should_refuse_options_that_do_not_go_together(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         RecordOptions(**options)  # type: ignore[arg-type]

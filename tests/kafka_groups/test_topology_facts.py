@@ -1,4 +1,6 @@
-"""What --store, --copartitioned, --not-copartitioned and topology.optimization say of a described topology."""
+"""The facts that --store, --copartitioned, --not-copartitioned and topology.optimization add to a described
+topology.
+"""
 
 from __future__ import annotations
 

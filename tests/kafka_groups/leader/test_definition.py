@@ -1,4 +1,4 @@
-"""What can be given as --topology and --config."""
+"""Values of --topology and --config."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_should_refuse_what_says_nothing_of_a_store(option: str) -> None:
         topology_facts([option])
 
 
-def test_should_refuse_to_be_told_of_stores_that_the_file_describes(tmp_path: Path) -> None:
+def test_should_refuse_facts_of_stores_that_the_file_describes(tmp_path: Path) -> None:
     path = tmp_path / "application.json"
     path.write_text(json.dumps(INPUT))
     with pytest.raises(InputError, match="goes with the text of Topology#describe only"):

@@ -1,4 +1,4 @@
-"""How long a leader's sessions last."""
+"""The session time-outs of a leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says about each group, and what it is told when that cannot be."""
+"""The choices of the command line for each group, and the errors of impossible ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which view of the cluster a line gets: the look itself where it explains the rebalance, else one between the
-views.
-"""
+"""The view of the cluster in a line: a polled view if it explains the rebalance, else a view between two polls."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ SMOKE = documents("recordings/smoke.jsonl.gz")
 
 
 def test_should_say_what_moves_and_because_of_what() -> None:
-    summary = LineComparison()
-    assert [summary.with_last_line(line).text() for line in SMOKE] == [
+    comparison = LineComparison()
+    assert [comparison.compare_with_last(line).text() for line in SMOKE] == [
         "12 active tasks",
         "no task moves; because the leader saw smoke-by-word-repartition appear, which the rebalance before created",
         "6 tasks move; because b joined with 1 thread",
@@ -19,16 +19,16 @@ def test_should_say_what_moves_and_because_of_what() -> None:
 
 
 def test_should_count_the_tasks_of_an_instance_that_is_gone() -> None:
-    summary = LineComparison()
-    texts = [summary.with_last_line(line).text() for line in documents("recordings/optimized.jsonl.gz")]
+    comparison = LineComparison()
+    texts = [comparison.compare_with_last(line).text() for line in documents("recordings/optimized.jsonl.gz")]
 
     assert texts[-1] == "6 tasks move; because a is gone with 2 threads"
 
 
 def test_should_say_nothing_of_a_line_that_cannot_be_run_again() -> None:
-    summary = LineComparison()
-    summary.with_last_line(SMOKE[0])
+    comparison = LineComparison()
+    comparison.compare_with_last(SMOKE[0])
     nobody = {**SMOKE[1], "input": {**SMOKE[1]["input"], "members": {}}}
 
-    assert summary.with_last_line(nobody).text() == ""
-    assert summary.with_last_line(SMOKE[2]).text() == "12 active tasks"
+    assert comparison.compare_with_last(nobody).text() == ""
+    assert comparison.compare_with_last(SMOKE[2]).text() == "12 active tasks"
