@@ -140,6 +140,15 @@ def test_should_drop_an_expired_window_of_a_live_segment_in_memory_only(
     store.close()
 
 
+def test_should_restore_nothing_from_expired_windows(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "now", 10 * RETENTION_MS)
+    store.restore(batch([(window_key(b"a", 1, 0), b"old", 0), (window_key(b"b", 2, 0), b"old", 0)]))
+    store.restore(batch([(None, b"nobody", 0)]))
+
+    assert everything(store) == [("a", 10 * RETENTION_MS, "now")]
+
+
 @pytest.mark.parametrize(
     "retain_duplicates, key",
     [

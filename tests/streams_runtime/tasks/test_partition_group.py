@@ -260,3 +260,16 @@ def test_should_say_where_the_task_stands_in_each_partition() -> None:
     one.group.add(batch(B, 5, 7))
     assert one.take() == ("b", 5)
     assert one.group.positions() == [InputPosition(A, None, 12), InputPosition(B, 1, 5)]
+
+
+@pytest.mark.parametrize("max_task_idle_ms", [-1, 0, 5])
+def test_should_be_ready_exactly_when_a_record_can_be_taken(max_task_idle_ms: int) -> None:
+    one = Group(max_task_idle_ms, A, B)
+    one.on_log(A, 1, 2, 3)
+    one.on_log(B, 2)
+    for now in range(20):
+        if now % 4 == 0:
+            one.buffer(A, B)
+        ready = one.group.ready(now)
+        assert (one.take(now) is not None) == ready
+    assert len(one.group) == 0

@@ -35,6 +35,15 @@ def scheduled(time_ms: int, interval_ms: int) -> tuple[Fired, PunctuationSchedul
     return fired, schedule
 
 
+def test_should_not_fire_a_cancelled_punctuation() -> None:
+    fired, schedule = scheduled(0, 100)
+    fired.at(0)
+    schedule.cancel()
+    schedule.cancel()
+    assert fired.at(1000) == []
+    assert fired.queue.next_time_ms() is None
+
+
 def test_should_tell_when_the_next_one_is_due_that_is_not_cancelled() -> None:
     fired, schedule = scheduled(10, 100)
     fired.queue.add(PunctuationSchedule("node", 30, 100, fired.times.append))

@@ -153,6 +153,21 @@ def test_should_flush_its_stores_once_in_five_seconds_however_much_it_reads(star
     assert standby.on_disk() == {COUNTS: 60_000}
 
 
+def test_should_leave_the_checkpoint_alone_when_it_was_never_initialized(start: StartStandby) -> None:
+    first = start()
+    first.task.initialize_if_needed()
+    first.update(0, (b"a", b"1"))
+    first.task.suspend()
+    first.task.close_clean()
+
+    second = start()
+    second.commit(enforce_checkpoint=True)
+    second.task.suspend()
+    second.task.close_clean()
+    assert second.on_disk() == {COUNTS: 0}
+    assert second.store.done == []
+
+
 def test_should_suspend_twice_and_resume(running: Standby) -> None:
     running.task.suspend()
     running.task.suspend()
