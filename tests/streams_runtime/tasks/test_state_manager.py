@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.common.states import TaskType
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
@@ -25,14 +22,6 @@ from tests.streams_runtime.tasks.state_task import (
     both_guarantees,
     with_state,
 )
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    state = StateDirectory(tmp_path, "app", SystemClock())
-    yield state
-    state.close()
-
 
 # --- offsets
 

@@ -6,7 +6,6 @@ import itertools
 import logging
 import multiprocessing
 import shutil
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -31,14 +30,6 @@ from tests.streams_runtime.tasks.state_task import (
     kill,
     with_state,
 )
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    state = StateDirectory(tmp_path, "app", SystemClock())
-    yield state
-    state.close()
-
 
 # --- loading
 

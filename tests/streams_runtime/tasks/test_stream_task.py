@@ -21,13 +21,12 @@ from tests.streams_runtime.tasks.running_task import (
     EXACTLY_ONCE,
     IN,
     TASK,
+    Configs,
     RunningTask,
     Trouble,
+    both_guarantees,
     counting,
 )
-
-both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
-Configs = dict[str, object]
 
 
 def state(one: RunningTask) -> TaskState:

@@ -23,14 +23,13 @@ from tests.streams_runtime.tasks.running_task import (
     IN,
     OTHER,
     OUT,
+    Configs,
     Count,
     RunningTask,
+    both_guarantees,
     counting,
     uppercase,
 )
-
-both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
-Configs = dict[str, object]
 
 
 @both_guarantees

@@ -32,10 +32,19 @@ from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks import record_collector
 from streams_runtime.tasks.exception_handling import dead_letter, fail, log_and_continue
 from streams_runtime.tasks.standby_task import StandbyTask
-from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, EXACTLY_ONCE, IN, OTHER, OUT, RunningTask, Trouble
+from tests.streams_runtime.tasks.running_task import (
+    COUNTS,
+    DEAD,
+    EXACTLY_ONCE,
+    IN,
+    OTHER,
+    OUT,
+    Configs,
+    RunningTask,
+    Trouble,
+    both_guarantees,
+)
 
-both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
-Configs = dict[str, object]
 PLENTY = 1_000_000
 
 
