@@ -28,12 +28,17 @@ def raise_own_limit(files: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
 
 
+def connect(url: str) -> socket.socket:
+    """A plain connection to the service."""
+    address = httpx.URL(url)
+    return socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_S)
+
+
 class Crowd:
     """Many connections of one kind. They are all closed when the block ends."""
 
     def __init__(self, url: str, size: int, greeting: bytes = b"") -> None:
-        address = httpx.URL(url)
-        self._address = (address.host, address.port or 0)
+        self._url = url
         self._greeting = greeting
         self._size = size
         self._opened = ExitStack()
@@ -41,7 +46,7 @@ class Crowd:
 
     def __enter__(self) -> Self:
         for _ in range(self._size):
-            connection = self._opened.enter_context(socket.create_connection(self._address, timeout=PATIENCE_S))
+            connection = self._opened.enter_context(connect(self._url))
             if self._greeting:
                 connection.sendall(self._greeting)
             connection.setblocking(False)
@@ -134,9 +139,24 @@ def wait_for(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> N
         time.sleep(0.02)
 
 
+def metric(client: httpx.Client, name: str) -> float:
+    """Its value, 0 before it was counted. `name`: with its labels."""
+    for line in client.get("/metrics").text.splitlines():
+        if line.startswith(f"{name} "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
 def memory_bytes(process: int) -> int:
     """What the process has in memory now."""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1_024
     raise AssertionError("the process is gone")
+
+
+def held_fetch(member: HttpMember) -> bytes:
+    """A request that waits for the next generation."""
+    wanted = member.generation_id + 1
+    path = f"{member.path}/members/{member.member_id}/assignment?min_generation={wanted}&wait_ms=60000"
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()

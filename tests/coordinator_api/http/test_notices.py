@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests import program
-from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
+from tests.coordinator_api.group_members import HttpMember, new_group, problem, settled_member
 from tests.coordinator_api.service_process import ServiceProcess
 
 DROPPED = {"code": "RECORDS_DROPPED", "text": "late for a closed window, SUM: 1,300", "count": 1_300, "at_ms": 1}
@@ -16,10 +16,7 @@ DROPPED = {"code": "RECORDS_DROPPED", "text": "late for a closed window, SUM: 1,
 
 @pytest.fixture
 def member(client: httpx.Client) -> HttpMember:
-    member = HttpMember(client, new_group(client, partitions=2), client_id="worker-1")
-    member.subscribe()
-    settle(member)
-    return member
+    return settled_member(client, new_group(client, partitions=2), client_id="worker-1")
 
 
 def beat(member: HttpMember, *notices: Any, member_id: str | None = None) -> httpx.Response:

@@ -12,7 +12,7 @@ import pytest
 
 from coordinator_client.access.principals import Principal, Right
 from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settled_member
 from tests.coordinator_api.service_process import ServiceProcess, run_command
 
 WITHIN_S = 30
@@ -116,9 +116,7 @@ def test_should_answer_a_held_heartbeat_whose_token_is_revoked_and_refuse_the_ne
     group_id = new_group(admin)
     token = create(admin, "of-a-member", "member")
     with service.client(token) as client:
-        member = HttpMember(client, group_id)
-        member.subscribe()
-        settle(member)
+        member = settled_member(client, group_id)
         path = f"{member.path}/heartbeat"
         body = {"members": {member.member_id: {"generation_id": member.generation_id}}}
         first = client.post(path, json=body)
