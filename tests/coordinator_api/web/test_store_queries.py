@@ -16,8 +16,7 @@ import pytest
 from coordinator_api.web.store_queries import MOST_BYTES, StoreUnanswered, ask_by_key, endpoints_of
 from coordinator_client.access.principals import Right
 from tests.coordinator_api.http.tenants import tenants
-from tests.coordinator_api.web.test_groups_page import browser_of, declared
-from tests.coordinator_api.web.visitors import soup
+from tests.coordinator_api.web.visitors import browser_of, declared, soup
 
 PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, "")}
 FOUND = {

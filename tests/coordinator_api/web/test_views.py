@@ -85,6 +85,17 @@ def test_should_sum_up_a_group() -> None:
     )
 
 
+def test_should_count_the_tasks_that_members_go_on_with_while_a_rebalance_waits() -> None:
+    document = {
+        "members": [{"member_id": "a", "fetched": False}],
+        "tasks": [{"task": "0_0", "role": "active", "member_id": "a", "lag": -2}],
+        "advice": None,
+    }
+
+    assert GroupSummary.of({**document, "held_rebalance": {"generation_id": 2}}).tasks_running == 1
+    assert GroupSummary.of({**document, "held_rebalance": None}).tasks_running == 0
+
+
 def test_should_count_tasks_that_nobody_has() -> None:
     copy = {"task": "0_0", "role": "active", "member_id": "a", "lag": None}
     document = {"members": [{"member_id": "a", "fetched": True}], "tasks": [copy], "advice": None}
