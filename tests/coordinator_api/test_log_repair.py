@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
+from tests.coordinator_api.group_members import HttpMember, definition, problem, settle, settled_member
 from tests.coordinator_api.service_process import ServiceProcess, run_command
 from tests.coordinator_api.store.databases import lose_the_page_of
 
@@ -223,9 +223,7 @@ def test_should_end_requests_of_a_group_whose_damage_is_found_later_and_lose_not
         members = []
         for group_id in (GROUP, "other"):
             client.put(f"/v1/groups/{group_id}", json=definition())
-            member = HttpMember(client, group_id)
-            member.subscribe()
-            settle(member)
+            member = settled_member(client, group_id)
             members.append(member)
         member, of_another = members
         change(tmp_path, CUT + "sequence = 3")

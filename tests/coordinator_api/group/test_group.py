@@ -53,7 +53,6 @@ from coordinator_api.group.records import (
     RebalanceCompleted,
 )
 from coordinator_api.group.reporting import reported_end
-from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import (
     GroupState,
     RebalanceOutcome,
@@ -200,14 +199,6 @@ def test_should_take_the_error_code_that_a_leader_sent_for_the_error_of_the_reba
     )
 
 
-def test_should_hand_out_the_same_bytes_after_a_restart() -> None:
-    recorded = stable(decided({"a": assignment((A,), (B,)), "b": assignment((B,), (A,))}))
-    ready = recorded.ask(FetchAssignment("b", 1))
-    assert ready == AssignmentReady(1, split_assignment(assignment((B,), (A,))), followup=False)
-    recorded.restart()
-    assert recorded.ask(FetchAssignment("b", 1)) == ready
-
-
 def test_should_not_hand_out_the_last_assignment_when_the_member_has_rejoined_without_it() -> None:
     """It would run what its new subscription does not claim, and the rebalance may give that to another member."""
     recorded = stable(decided({"a": assignment((A,)), "b": assignment((B,))}))
@@ -339,20 +330,6 @@ def test_should_tell_the_history_when_an_invariant_is_broken() -> None:
     recorded.group.apply((MemberRemoved("a", RemovalReason.LEFT),), 7)
     with pytest.raises(IllegalTransition, match=r"a group that is Stable has no members\n(.*\n)*  7 a removed: left"):
         recorded.group.validate_state()
-
-
-def test_should_replay_what_was_recorded_after_a_snapshot() -> None:
-    recorded = stable(decided({"a": assignment((A,)), "b": assignment((B,))}))
-    snapshot = snapshot_records(recorded.group.image)
-    later = recorded.send(Leave("a")).records
-    assert Group.replay("shop", recorded.limits, (*snapshot, *later), 0).image == recorded.group.image
-
-
-def test_should_be_the_same_group_when_replayed_record_by_record() -> None:
-    recorded = stable(decided({"a": assignment((A,)), "b": assignment((B,))}))
-    recorded.send(Leave("a"))
-    assert recorded.replayed().image == recorded.group.image
-    assert Group.replay("shop", recorded.limits, (), 0).image == Group("shop", recorded.limits).image
 
 
 def test_should_remove_each_of_two_members_that_joined_under_one_join_id() -> None:

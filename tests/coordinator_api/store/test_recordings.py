@@ -245,12 +245,3 @@ class TestWhileTheServiceRuns:
         said = [json.loads(line) for line in service.log if line.startswith("{")]
         # a machine that is busy with other tests may hold the whole service up
         assert {one["level"] for one in said if one["event"] != "service_stood_still"} == {"info"}
-
-    def test_should_see_a_database_that_a_killed_service_left_behind(self, tmp_path: Path) -> None:
-        with ServiceProcess(tmp_path, "--group-initial-rebalance-delay-ms", "0") as service, service.client() as client:
-            member = HttpMember(client, new_group(client))
-            member.subscribe()
-            settle(member)
-            service.kill()
-            assert generations(read(str(tmp_path / "assignor.sqlite3"))) == [1]
-            service.start()  # what was read can still be written
