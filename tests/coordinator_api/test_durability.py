@@ -13,6 +13,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle, settled_member
+from tests.coordinator_api.http.hostile_callers import held
 from tests.coordinator_api.service_process import ServiceProcess
 
 QUICK = ("--group-initial-rebalance-delay-ms", "50")
@@ -130,16 +131,9 @@ def test_should_stop_gracefully_and_let_held_requests_go(tmp_path: Path) -> None
     with service:
         client = service.client()
         member = settled_member(client)
-        held: list[httpx.Response] = []
-        waiting = threading.Thread(target=lambda: held.append(member.fetch(min_generation=member.generation_id + 1)))
-        waiting.start()
-        with service.client() as other:
-            while "assignor_long_polls 1.0" not in other.get("/metrics").text:
-                pass
+        with held(service.client(), lambda: member.fetch(min_generation=member.generation_id + 1)) as fetch:
+            assert service.stop() == 0
 
-        assert service.stop() == 0
-        waiting.join(30)
-
-    assert held[0].status_code == 204
+    assert fetch.result().status_code == 204
     bad = [line for line in service.log if "Traceback" in line or "[error" in line or "[warning" in line]
     assert [line for line in bad if "service_stood_still" not in line] == [], "but for what a busy machine does to it"

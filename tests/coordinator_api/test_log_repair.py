@@ -110,7 +110,8 @@ def damaged_group(directory: Path, damage: Callable[[Path], None]) -> Iterator[D
 )
 def test_should_lead_a_group_again_after_its_damaged_log_was_repaired(tmp_path: Path, kind: str) -> None:
     with damaged_group(tmp_path, DAMAGE[kind]) as (service, client, members, given_out):
-        listed = client.get("/v1/groups").json()
+        listed, ready = client.get("/v1/groups").json(), client.get("/readyz")
+        shown = run_command(tmp_path, "groups", "list", "--coordinator", service.url).stdout
         refused = [members[0].heartbeat(), client.delete(f"/v1/groups/{GROUP}")]
         log = client.get(f"/v1/groups/{GROUP}/log").json()
         before = None if kind == "a lost page" else rows(tmp_path)
@@ -135,6 +136,8 @@ def test_should_lead_a_group_again_after_its_damaged_log_was_repaired(tmp_path: 
 
     assert [each["group_id"] for each in listed["unreadable"]] == [GROUP]
     assert {each["group_id"] for each in listed["groups"]} == {"other", "another"}
+    assert (ready.status_code, ready.json()["parts"]) == (200, {"store": "ok", "groups": "some cannot be read"})
+    assert f"{GROUP} is not led: the log of group {GROUP} is damaged" in " ".join(shown.split())
     assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 2
     assert f"`assignor groups export {GROUP}` saves the log" in refused[0].json()["detail"]
     assert (log["format"], log["group_id"]) == ("group-log/1", GROUP)

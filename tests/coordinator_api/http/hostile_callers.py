@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -131,11 +132,11 @@ def beside(work: Callable[[], object]) -> Iterator[None]:
         raise raised[0]
 
 
-def wait_for(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    """Raises AssertionError when it does not become true."""
-    deadline = time.monotonic() + patience_s
+def wait_for(condition: Callable[[], bool], what: str = "it") -> None:
+    """Raises AssertionError when it does not become true for long. `what`: what is waited for."""
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
+        assert time.monotonic() < deadline, f"{what} did not happen"
         time.sleep(0.02)
 
 
@@ -160,3 +161,12 @@ def held_fetch(member: HttpMember) -> bytes:
     wanted = member.generation_id + 1
     path = f"{member.path}/members/{member.member_id}/assignment?min_generation={wanted}&wait_ms=60000"
     return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+@contextmanager
+def held(client: httpx.Client, call: Callable[[], httpx.Response]) -> Iterator[Future[httpx.Response]]:
+    """Within the block the service holds `call`, and nothing else; it has been answered when the block ends."""
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(call)
+        wait_for(lambda: metric(client, "assignor_long_polls") == 1)
+        yield answer

@@ -14,7 +14,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settled_member
-from tests.coordinator_api.http.hostile_callers import connect, held_fetch, metric, wait_for
+from tests.coordinator_api.http.hostile_callers import connect, held, held_fetch, metric, wait_for
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.processes import children
 
@@ -79,14 +79,10 @@ def test_should_give_up_on_a_body_that_does_not_arrive(narrow: ServiceProcess) -
 def one_held(narrow: ServiceProcess, client: httpx.Client) -> Iterator[tuple[HttpMember, httpx.Client]]:
     """A member whose fetch is held, as the only request there may be, and a client that is free."""
     member = settled_member(client)
-    held: list[httpx.Response] = []
-    waiting = threading.Thread(target=lambda: held.append(member.fetch(min_generation=member.generation_id + 1)))
-    waiting.start()
     with narrow.client() as other:
-        wait_for(lambda: metric(other, "assignor_long_polls") == 1)
-        yield member, other
-    waiting.join(30)
-    assert held[0].status_code == 204
+        with held(other, lambda: member.fetch(min_generation=member.generation_id + 1)) as fetch:
+            yield member, other
+        assert fetch.result().status_code == 204
 
 
 def test_should_refuse_to_hold_one_request_too_many(narrow: ServiceProcess, narrow_client: httpx.Client) -> None:

@@ -22,8 +22,6 @@ from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording
 from rebalance_analysis.reading.sources import RawLine, SourceKind, find_sources, raw_lines
 from tests.checkout import ROOT
-from tests.coordinator_api.group_members import HttpMember, new_group, settle
-from tests.coordinator_api.service_process import ServiceProcess
 from tests.coordinator_api.store.databases import open_repository
 
 FILE = "store.sqlite3"
@@ -215,33 +213,3 @@ class TestRefused:
             other.execute("DROP TABLE rebalances")
         with pytest.raises(InputError, match="cannot be read: no such table: rebalances"):
             next(read(str(tmp_path / FILE)))
-
-
-class TestWhileTheServiceRuns:
-    def test_should_see_what_was_written_last_and_disturb_nobody(self, tmp_path: Path) -> None:
-        flags = ("--group-initial-rebalance-delay-ms", "0", "--log-format", "json")
-        with ServiceProcess(tmp_path, *flags) as service, service.client() as client:
-            group_id = new_group(client)
-            member, database = HttpMember(client, group_id), str(tmp_path / "assignor.sqlite3")
-            member.subscribe()
-            settle(member)
-            lines = read(database)
-            first = json.loads(next(lines).content)
-            second = HttpMember(client, group_id)
-            second.subscribe()
-            member.subscribe()
-            settle(member, second)
-            lines.close()  # type: ignore[attr-defined]
-
-            listed = client.get(f"/v1/groups/{group_id}/rebalances").json()["rebalances"]
-            read_back = [json.loads(line.content) for line in read(database)]
-            assert first == read_back[0]
-            assert [each["generation_id"] for each in read_back] == [each["generation_id"] for each in listed][::-1]
-            assert [each["note"] for each in read_back] == [each["reason"] for each in listed][::-1]
-            assert read_back == [
-                client.get(f"/v1/groups/{group_id}/rebalances/{each['generation_id']}").json() for each in read_back
-            ]
-            assert service.stop() == 0
-        said = [json.loads(line) for line in service.log if line.startswith("{")]
-        # a machine that is busy with other tests may hold the whole service up
-        assert {one["level"] for one in said if one["event"] != "service_stood_still"} == {"info"}
