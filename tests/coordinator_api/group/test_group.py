@@ -7,33 +7,11 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import StreamsError
-from assignor.protocol.assignment_info import split_assignment
-from assignor.protocol.subscription_info import decode_member
 from assignor.snapshot import Member, RebalanceResult
-from assignor.task_assignors.base import ClientPlacement, Placement
-from assignor.types import AssignorErrorCode, Role, TaskId
-from coordinator_api.group.description import (
-    DescribedMember,
-    DescribedTask,
-    GroupDescription,
-)
-from coordinator_api.group.events import (
-    Event,
-    FetchAssignment,
-    Heartbeat,
-    Join,
-    LastJoin,
-    Leave,
-    ReportRebalance,
-    Tick,
-)
+from assignor.types import AssignorErrorCode, TaskId
+from coordinator_api.group.events import Event, FetchAssignment, Heartbeat, Join, Leave, ReportRebalance, Tick
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import (
-    ClassicGroupMember,
-    GroupImage,
-    LastAssignment,
-    RebalanceEnd,
-)
+from coordinator_api.group.image import GroupImage, RebalanceEnd
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
@@ -53,19 +31,13 @@ from coordinator_api.group.records import (
     RebalanceCompleted,
 )
 from coordinator_api.group.reporting import reported_end
-from coordinator_api.group.states import (
-    GroupState,
-    RebalanceOutcome,
-    RebalanceReason,
-    RejectionCode,
-    RemovalReason,
-)
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode, RemovalReason
 from coordinator_api.group.subscriptions import error_assignment
 from tests.coordinator_api.group.declarations import declared, definition_text
-from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, process_named, subscription
+from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
-A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
+A, B = TaskId(0, 0), TaskId(0, 1)
 
 
 def join(name: str) -> Join:
@@ -226,64 +198,6 @@ def test_should_not_take_a_static_member_back_with_tasks_of_a_rebalance_it_misse
     assert late.code is RejectionCode.ILLEGAL_GENERATION
     empty_handed = recorded.ask(rejoin("s", MemberState("s", unique=2)))
     assert empty_handed == JoinAnswered("s", 3, GroupState.PREPARING_REBALANCE, created=False)
-
-
-def test_should_describe_everything() -> None:
-    placement = Placement(
-        probing_rebalance_needed=True,
-        clients={
-            process_named("a"): ClientPlacement(frozenset({A}), frozenset({B, C}), warm_ups=frozenset({C})),
-            process_named("b"): ClientPlacement(frozenset({B, C}), frozenset({A})),
-        },
-    )
-    given = {"a": assignment((A,), (B, C)), "b": assignment((C, B), (A,))}
-    recorded = stable(
-        decided(
-            given,
-            probing_rebalance_at_ms=700_000,
-            placement=placement,
-        )
-    )
-    recorded.now_ms = 5
-    recorded.send(FetchAssignment("a", 1))
-    recorded.send(Heartbeat("a", 1, {A: 12, C: 3}))
-    recorded.send(rejoin("b", MemberState("b")))
-
-    def member(name: str, heard_ms: int, fetched: bool, tasks: tuple[DescribedTask, ...]) -> DescribedMember:
-        last_join = LastJoin(None, None, f"client-{name}", 10_000, 60_000, subscription(MemberState(name)), 1)
-        warm_ups = (C,) if name == "a" else ()
-        return DescribedMember(
-            member=ClassicGroupMember(name, last_join, LastAssignment(1, split_assignment(given[name]), warm_ups)),
-            subscribed=decode_member(subscription(MemberState(name))).info,
-            process_id=process_named(name),
-            last_heard_ms=heard_ms,
-            session_expires_at_ms=heard_ms + 10_000,
-            has_joined=True,
-            fetched=fetched,
-            tasks=tasks,
-            running=(),
-        )
-
-    of_a = (
-        DescribedTask(A, Role.ACTIVE, 12),
-        DescribedTask(B, Role.STANDBY, None),
-        DescribedTask(C, Role.WARM_UP, 3),
-    )
-    of_b = (
-        DescribedTask(B, Role.ACTIVE, None),
-        DescribedTask(C, Role.ACTIVE, None),
-        DescribedTask(A, Role.STANDBY, None),
-    )
-    assert recorded.group.describe() == GroupDescription(
-        group_id="shop",
-        image=recorded.group.image,
-        reason=RebalanceReason.MEMBER_JOINED,
-        next_probing_rebalance_at_ms=700_000,
-        settled=False,
-        error=None,
-        members=(member("a", 5, True, of_a), member("b", 5, False, of_b)),
-    )
-    assert recorded.group.reported_offset_sums() == {"a": {A: 12, C: 3}, "b": {}}
 
 
 def test_should_keep_the_error_of_the_pipeline_as_it_was_thrown() -> None:

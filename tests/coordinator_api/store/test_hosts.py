@@ -168,23 +168,6 @@ class TestPair:
             written += 1
             assert await _write(settings) == written
 
-    async def test_should_cut_connections_and_freeze(self, pair: PostgresqlPair) -> None:
-        engine = create_engine(Settings(database_url=pair.url))
-        async with engine.connect() as connection:
-            await connection.execute(text("SELECT 1"))
-            assert await asyncio.to_thread(pair.primary.cut_connections) == 1
-            await connection.invalidate()
-        pair.primary.freeze()
-        try:
-            with pytest.raises(OSError, match="it did not answer in time"):
-                async with asyncio.timeout(60):
-                    await engine.connect()
-        finally:
-            pair.primary.thaw()
-        async with engine.connect() as connection:
-            assert (await connection.execute(text("SELECT 1"))).scalar_one() == 1
-        await engine.dispose()
-
     def test_should_say_in_one_line_what_each_host_did(self, pair: PostgresqlPair, tmp_path: Path) -> None:
         url = pair.url.replace("read-write", "sideways")
         for bad, said in ((url, "sideways"), (pair.url.replace("127.0.0.1:", "127.0.0.1:1"), "list has no port")):

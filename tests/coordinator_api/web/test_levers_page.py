@@ -14,14 +14,7 @@ from coordinator_api.views.wording import sentence
 from coordinator_api.web.lever_forms import LABELS
 from tests.coordinator_api.http.tenants import Tenants, join_body
 from tests.coordinator_api.reported_rebalances import reported
-from tests.coordinator_api.web.visitors import (
-    browser_of,
-    declared,
-    form_token,
-    goes_to,
-    send_form,
-    soup,
-)
+from tests.coordinator_api.web.visitors import browser_of, declared, form_token, goes_to, send_form, soup
 
 PAGE = "/ui/groups/a-1/levers"
 

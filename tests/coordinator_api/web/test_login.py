@@ -15,15 +15,7 @@ from coordinator_api.web.sessions import HOME, safe_next
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants, tenants
-from tests.coordinator_api.web.visitors import (
-    FROM_HERE,
-    HTML,
-    form_token,
-    goes_to,
-    log_in,
-    send_form,
-    soup,
-)
+from tests.coordinator_api.web.visitors import FROM_HERE, HTML, form_token, goes_to, log_in, send_form, soup
 
 
 @pytest.fixture
