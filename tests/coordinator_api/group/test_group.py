@@ -8,7 +8,9 @@ import pytest
 
 from assignor.errors import StreamsError
 from assignor.snapshot import Member, RebalanceResult
-from assignor.types import AssignorErrorCode, TaskId
+from assignor.task_assignors.base import ClientPlacement, Placement
+from assignor.types import AssignorErrorCode, Role, TaskId
+from coordinator_api.group.description import DescribedTask
 from coordinator_api.group.events import Event, FetchAssignment, Heartbeat, Join, Leave, ReportRebalance, Tick
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage, RebalanceEnd
@@ -34,10 +36,10 @@ from coordinator_api.group.reporting import reported_end
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode, RemovalReason
 from coordinator_api.group.subscriptions import error_assignment
 from tests.coordinator_api.group.declarations import declared, definition_text
-from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
+from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, process_named, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
-A, B = TaskId(0, 0), TaskId(0, 1)
+A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 
 
 def join(name: str) -> Join:
@@ -198,6 +200,31 @@ def test_should_not_take_a_static_member_back_with_tasks_of_a_rebalance_it_misse
     assert late.code is RejectionCode.ILLEGAL_GENERATION
     empty_handed = recorded.ask(rejoin("s", MemberState("s", unique=2)))
     assert empty_handed == JoinAnswered("s", 3, GroupState.PREPARING_REBALANCE, created=False)
+
+
+def test_should_tell_warm_ups_from_standbys_and_how_far_each_copy_is() -> None:
+    placement = Placement(
+        probing_rebalance_needed=True,
+        clients={
+            process_named("a"): ClientPlacement(frozenset({A}), frozenset({B, C}), warm_ups=frozenset({C})),
+            process_named("b"): ClientPlacement(frozenset({B, C}), frozenset({A})),
+        },
+    )
+    recorded = stable(decided({"a": assignment((A,), (B, C)), "b": assignment((C, B), (A,))}, placement=placement))
+    recorded.send(Heartbeat("a", 1, {A: 12, C: 3}))
+
+    first, second = recorded.group.describe().members
+
+    assert first.tasks == (
+        DescribedTask(A, Role.ACTIVE, 12),
+        DescribedTask(B, Role.STANDBY, None),
+        DescribedTask(C, Role.WARM_UP, 3),
+    )
+    assert [(each.task_id, each.role) for each in second.tasks] == [
+        *((B, Role.ACTIVE), (C, Role.ACTIVE)),
+        (A, Role.STANDBY),
+    ]
+    assert recorded.group.reported_offset_sums() == {"a": {A: 12, C: 3}, "b": {}}
 
 
 def test_should_keep_the_error_of_the_pipeline_as_it_was_thrown() -> None:
