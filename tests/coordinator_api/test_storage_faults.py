@@ -7,6 +7,7 @@ import resource
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -16,7 +17,7 @@ from benchmarks.storage_faults.faults import SQLITE_FAULTS
 from benchmarks.storage_faults.group import Call
 from benchmarks.storage_faults.measuring import MeasuredFault
 from benchmarks.storage_faults.running import POSTGRESQL, measure_named
-from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
+from tests.coordinator_api.group_members import definition, problem, settled_member
 from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.coordinator_api.service_process import ServiceProcess
 
@@ -36,20 +37,15 @@ Fault = Callable[[ServiceProcess], AbstractContextManager[None]]
 
 
 @contextmanager
-def file_is_gone(service: ServiceProcess) -> Iterator[None]:
-    file = service.directory / DATABASE
+def file_is_gone(service: ServiceProcess, ending: str = "") -> Iterator[None]:
+    file = service.directory / f"{DATABASE}{ending}"
     file.rename(service.directory / "elsewhere")
     yield
     (service.directory / "elsewhere").rename(file)
 
 
-@contextmanager
-def log_is_gone(service: ServiceProcess) -> Iterator[None]:
-    """The write-ahead log beside the file, which has the newest writes."""
-    file = service.directory / f"{DATABASE}-wal"
-    file.rename(service.directory / "elsewhere")
-    yield
-    (service.directory / "elsewhere").rename(file)
+log_is_gone = partial(file_is_gone, ending="-wal")
+"""The write-ahead log beside the file, which has the newest writes."""
 
 
 @contextmanager
@@ -83,9 +79,7 @@ def disk_is_full(service: ServiceProcess) -> Iterator[None]:
 def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: Path, fault: Fault, why: str) -> None:
     with ServiceProcess(tmp_path, *QUICK) as service, service.client() as client:
         client.put("/v1/groups/g", json=definition())
-        member = HttpMember(client, "g")
-        assert member.subscribe().status_code == 201
-        settle(member)
+        member = settled_member(client, "g")
 
         with fault(service):
             refused = [client.put(f"/v1/groups/new-{number}", json=definition()) for number in range(3)]
