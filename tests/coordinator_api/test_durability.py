@@ -119,7 +119,7 @@ def test_should_not_evict_members_for_time_in_which_the_service_itself_stood_sti
         assert problem(silent) == (404, "UNKNOWN_MEMBER_ID")
 
 
-def test_should_stop_gracefully_on_an_interrupt_though_it_was_started_as_a_backgrebalance_job(tmp_path: Path) -> None:
+def test_should_stop_gracefully_on_an_interrupt_though_it_was_started_in_the_background(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, *QUICK, ignored=(signal.SIGINT,)) as service:
         assert service.stop(signal.SIGINT) == 0
 

@@ -282,8 +282,13 @@ def test_should_be_shown_by_the_commands(service: ServiceProcess, client: httpx.
     listed = assignor("groups", "list", *where, "-o", "wide")[1]
     described = assignor("groups", "describe", name, *where)[1]
     history = assignor("rebalances", "list", name, *where)[1]
+    shown = assignor("rebalances", "show", name, "7", *where)[1]
+    last = assignor("explain", "--last", "1", "--group", name, *where)[1]
 
     assert "kafka" in next(line.split() for line in listed.splitlines() if name in line)
     assert described.startswith(f"{name}: Stable, generation 7, HighAvailabilityTaskAssignor\n")
     assert re.search(r"^led by: +kafka, last reported ", described, re.MULTILINE)
     assert "led-elsewhere" in history
+    assert shown.startswith(f"group {name}: 1 rebalance, generation 7\n")
+    assert "because 0_1 is not yet on the instance where it belongs" in " ".join(shown.split())
+    assert last.startswith(f"group {name}: 1 rebalance, generation 7\n")
