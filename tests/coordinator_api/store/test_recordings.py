@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
+from coordinator_api.recorded_documents import pack_whole_document
 from coordinator_api.store import recordings
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording
@@ -134,6 +135,12 @@ class TestRead:
             cut,
             b'{"generation_id": 3}',
         ]
+
+    def test_should_read_a_document_whose_shared_bytes_are_stored_once(self, tmp_path: Path) -> None:
+        document = {"generation_id": 1, "output": {"assignments": {"m": "AAAA"}}}
+        fill(tmp_path, {"one": [recording(1, pack_whole_document(document))]})
+
+        assert [json.loads(line.content) for line in read(str(tmp_path / FILE))] == [document]
 
     async def test_should_read_inside_of_a_running_event_loop(self, tmp_path: Path) -> None:
         await write(tmp_path, {"one": [recording(1)]})
