@@ -19,13 +19,11 @@ from benchmarks.group_load.definitions import TOPIC, definition
 from benchmarks.group_load.fleet import Fleet
 from benchmarks.group_load.fleet_plan import FleetPlan
 from benchmarks.group_load.holdings import Holding, Holdings, overlaps
-from benchmarks.group_load.hostile import ATTACKS
-from benchmarks.group_load.http_calls import Connections, request
 from benchmarks.group_load.latencies import Latencies, Percentiles
-from benchmarks.group_load.rebalances import GroupSize, after_initial_delay_s
-from benchmarks.group_load.results import Figure, Results, missed, newest
+from benchmarks.group_load.rebalances import GroupSize
+from benchmarks.group_load.results import Results
 from benchmarks.group_load.rows import ROWS
-from benchmarks.group_load.running import main, run_rows
+from benchmarks.group_load.running import run_rows
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.oracle.broker import Broker
 
@@ -104,25 +102,6 @@ def test_should_count_a_living_member_that_the_group_forgets(service: ServicePro
     assert with_fleet(service, plan(service, "forgetful", held=True), scenario).evictions == 1
 
 
-def test_should_say_why_a_member_cannot_go_on(service: ServiceProcess) -> None:
-    async def scenario(fleet: Fleet) -> None:
-        with pytest.raises(Exception, match="GROUP_ID_NOT_FOUND"):
-            await fleet.at_rest_in(1, LONGEST_S)
-
-    with_fleet(service, FleetPlan("undeclared", 1, 1, TOPIC), scenario)
-
-
-def test_should_fail_a_call_whose_connection_breaks() -> None:
-    async def run() -> None:
-        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
-        async with server:
-            host, port = server.sockets[0].getsockname()
-            with pytest.raises(ConnectionError):
-                await Connections(f"http://{host}:{port}").call(request("GET", "/livez"))
-
-    asyncio.run(run())
-
-
 def test_should_see_a_task_that_two_members_hold() -> None:
     holdings = Holdings()
     holdings.take("a", [ONE, TWO], at=1.0)
@@ -152,28 +131,6 @@ def test_should_count_the_heartbeats_that_a_late_answer_kept_from_being_sent() -
     assert latencies.between(12.0, 19.0) == Percentiles(0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    "joined, begun, ended, expected",
-    [(1.0, 6.0, 6.5, 0.5), (4.0, 9.0, 11.0, 2.0 + 1.0)],
-    ids=["joins took less than the delay", "joins took longer than the delay"],
-)
-def test_should_leave_out_the_initial_delay_and_nothing_else(
-    joined: float, begun: float, ended: float, expected: float
-) -> None:
-    assert after_initial_delay_s(3_000, 100.0, 100.0 + joined, 100.0 + begun, 100.0 + ended) == pytest.approx(expected)
-
-
-def test_should_keep_what_it_measured_and_find_the_newest(tmp_path: Path) -> None:
-    file = tmp_path / "kept" / "figures.jsonl"
-    for value in (3.0, 2.0):
-        Results(file, quick=False).add("row", "time", value, "s", goal=2.5)
-    Results(file, quick=True).add("row", "time", 9.0, "s", goal=2.5)
-    assert Results(file, quick=False).last("row", "time") == 2.0
-    assert Results(file, quick=False).last("row", "other") is None
-    assert newest(file) == [Figure("row", "time", 2.0, "s", 2.5)]
-    assert missed(newest(file, quick=True)) == [Figure("row", "time", 9.0, "s", 2.5)]
-
-
 QUICK_ROWS = ("members-200",)
 
 
@@ -200,16 +157,6 @@ def assert_measured(row: str, directory: Path) -> None:
     assert {json.loads(line)["row"] for line in results.file.read_text().splitlines()} == {row}
     assert isinstance(console.file, io.StringIO)
     assert all(what[:20] in console.file.getvalue() for what in measured)
-
-
-def test_should_name_the_rows_when_one_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["members-2"])
-    assert "there is no row members-2; choose from members-200, broker-200, " in capsys.readouterr().err
-
-
-def test_should_have_a_row_for_each_hostile_caller() -> None:
-    assert set(ATTACKS) < set(ROWS)
 
 
 @pytest.mark.kafka
