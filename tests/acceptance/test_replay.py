@@ -10,9 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,20 +124,6 @@ def test_should_leave_the_same_bytes_on_spark(local: Path, tmp_path: Path) -> No
     assert [*map(counts, json.loads(ran.stdout)["inputs"])] == [*map(counts, summary(local)["inputs"])]
 
 
-@pytest.mark.spark
-def test_should_lose_no_row_when_an_executor_is_killed(local: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    with executor_killed(output) as killed:
-        ran = assignor(
-            "replay", *FILES, "--output", str(output), "--master", "local-cluster[2,1,1024]", "--format", "json"
-        )
-    assert ran.returncode == 0, ran.stderr
-    assert len(killed) == 1, "an executor was killed"
-    assert killed[0] < json.loads((output / "plan.json").read_text())["chunks"], "there was work to do"
-    assert contents(output) == contents(local)
-    assert counts(json.loads(ran.stdout)) == counts(summary(local))
-
-
 def test_should_go_on_when_the_whole_program_was_killed(local: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     arguments = ["replay", *FILES, "--output", str(output), "--engine", "local", "--cores", "1"]
@@ -160,24 +144,6 @@ def test_should_go_on_when_the_whole_program_was_killed(local: Path, tmp_path: P
     again = assignor(*arguments)
     assert "already finished" in again.stderr
     assert contents(output) == contents(local)
-
-
-@contextlib.contextmanager
-def executor_killed(output: Path) -> Iterator[list[int]]:
-    """Kills one executor of this process when some chunks are complete; gives how many were when it was dead."""
-    killed: list[int] = []
-
-    def kill() -> None:
-        wait_for_parts(output, PARTS_BEFORE_KILL)
-        os.kill(executors()[0], signal.SIGKILL)
-        killed.append(len(parts(output)))
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        thread.join()
 
 
 def executors() -> list[int]:
