@@ -185,20 +185,6 @@ def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_e
     assert group_view(client, GROUP_ID).members == ()
 
 
-@pytest.mark.long
-@pytest.mark.spark
-def test_should_tell_what_refused_the_instances_when_the_group_cannot_run(
-    spark: SparkSession, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
-) -> None:
-    application = small_application("refused", log_directory, session_timeout_ms=100, heartbeat_interval_ms=50)
-    (end,) = (
-        run(spark, application, instances=1, coordinator_url=coordinator.url, state_dir=str(tmp_path)).wait(TIMEOUT_S)
-        or []
-    )
-    assert (end.partition, end.state) == (0, InstanceState.ERROR)
-    assert "INVALID_SESSION_TIMEOUT" in end.errors[0]
-
-
 @pytest.mark.spark
 def test_should_fail_when_the_job_is_cancelled(
     spark: SparkSession, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
