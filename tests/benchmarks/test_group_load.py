@@ -14,18 +14,15 @@ import pytest
 from rich.console import Console
 
 from assignor.types import TaskId
-from benchmarks.group_load import kafka_group
 from benchmarks.group_load.definitions import TOPIC, definition
 from benchmarks.group_load.fleet import Fleet
 from benchmarks.group_load.fleet_plan import FleetPlan
 from benchmarks.group_load.holdings import Holding, Holdings, overlaps
 from benchmarks.group_load.latencies import Latencies, Percentiles
-from benchmarks.group_load.rebalances import GroupSize
 from benchmarks.group_load.results import Results
 from benchmarks.group_load.rows import ROWS
 from benchmarks.group_load.running import run_rows
 from tests.coordinator_api.service_process import ServiceProcess
-from tests.oracle.broker import Broker
 
 LONGEST_S = 60.0
 TASKS = 30
@@ -58,36 +55,6 @@ def with_fleet(service: ServiceProcess, of: FleetPlan, scenario: Callable[[Fleet
 
     asyncio.run(run())
     return fleet
-
-
-@pytest.mark.parametrize("held", [True, False], ids=["held heartbeats", "single heartbeats"])
-def test_should_share_out_every_task_and_go_on_when_members_come(service: ServiceProcess, held: bool) -> None:
-    async def scenario(fleet: Fleet) -> None:
-        generation = await fleet.at_rest_in(1, LONGEST_S)
-        assert fleet.holdings.tasks_held() == TASKS
-        assert fleet.rounds[generation].fetched == len(fleet.members) == 8
-        assert fleet.rounds[generation].bytes > 8 * 100
-        fleet.start(1)
-        await fleet.at_rest_in(generation + 1, LONGEST_S)
-        assert fleet.holdings.tasks_held() == TASKS
-        assert all(member.active for member in fleet.members), "the newcomers have some of them"
-
-    fleet = with_fleet(service, plan(service, f"share-{held}", held=held), scenario)
-    assert (fleet.evictions, fleet.holdings.owned_twice) == (0, [])
-    assert overlaps(fleet.holdings.all()) == []
-    assert fleet.heartbeats.whole().seen > 0
-
-
-def test_should_give_the_tasks_of_a_killed_process_to_others_long_before_its_session_ends(
-    service: ServiceProcess,
-) -> None:
-    async def scenario(fleet: Fleet) -> None:
-        generation = await fleet.at_rest_in(1, LONGEST_S)
-        fleet.kill(fleet.processes[0])
-        await fleet.at_rest_in(generation + 1, 20)  # the session is longer
-
-    fleet = with_fleet(service, plan(service, "killed", held=True), scenario)
-    assert (fleet.evictions, fleet.holdings.owned_twice) == (0, [])
 
 
 def test_should_count_a_living_member_that_the_group_forgets(service: ServiceProcess) -> None:
@@ -157,23 +124,3 @@ def assert_measured(row: str, directory: Path) -> None:
     assert {json.loads(line)["row"] for line in results.file.read_text().splitlines()} == {row}
     assert isinstance(console.file, io.StringIO)
     assert all(what[:20] in console.file.getvalue() for what in measured)
-
-
-@pytest.mark.kafka
-def test_should_take_raw_members_of_a_real_broker_through_a_rebalance(kafka_broker: Broker) -> None:
-    size = GroupSize(processes=3, threads=2, tasks=12)
-    members = kafka_group.peer_members(kafka_group.peer_line(size.plan("peer"), size.tasks))
-    servers = kafka_broker.bootstrap_servers
-    taken = asyncio.run(kafka_group.first_rebalance(servers, "raw-members", members, waits_for_all=True))
-    assert taken.bytes == sum(len(member.assignment) for member in members) > 0
-    assert 0 < taken.joined_s <= taken.last_assignment_s
-
-
-@pytest.mark.java
-def test_should_time_kafkas_own_leader_on_the_same_members(oracle_jars: str) -> None:
-    size = GroupSize(processes=3, threads=2, tasks=12)
-    line = kafka_group.peer_line(size.plan("peer"), size.tasks)
-    times = kafka_group.leader_times(line, runs=3)
-    assert len(times.each_ms) == 3
-    assert 0 < times.warm_ms <= times.cold_ms
-    assert times.bytes == sum(len(member.assignment) for member in kafka_group.peer_members(line))
