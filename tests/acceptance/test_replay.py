@@ -1,5 +1,5 @@
 """All public vectors and recordings through `assignor replay`: the counts of `assignor assign --check`, the same bytes
-from every engine, and nothing lost when executors or the whole program are killed.
+from every engine, and nothing lost when the whole program is killed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ RESULT = ("rounds.parquet", "rejects.jsonl")
 LOCAL = ("--engine", "local", "--cores", "2")
 TIMEOUT_S = 480.0
 pytestmark = pytest.mark.long
-EXECUTOR = b"CoarseGrainedExecutorBackend"
 PARTS_BEFORE_KILL = 4
 
 
@@ -144,24 +143,3 @@ def test_should_go_on_when_the_whole_program_was_killed(local: Path, tmp_path: P
     again = assignor(*arguments)
     assert "already finished" in again.stderr
     assert contents(output) == contents(local)
-
-
-def executors() -> list[int]:
-    """JVMs that this process, or one that it started, has started to run tasks."""
-    parents: dict[int, int] = {}
-    named: list[int] = []
-    for directory in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            pid = int(directory.name)
-            parents[pid] = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
-            if EXECUTOR in (directory / "cmdline").read_bytes():
-                named.append(pid)
-
-    def is_ours(pid: int) -> bool:
-        while pid > 1:
-            if pid == os.getpid():
-                return True
-            pid = parents.get(pid, 0)
-        return False
-
-    return sorted(filter(is_ours, named))
