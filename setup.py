@@ -31,11 +31,8 @@ PACKAGES = (
 COMPILED = (
     "assignor.clients.client_metadata",
     "assignor.clients.client_state",
-    "assignor.clients.end_offsets",
-    "assignor.clients.task_lags",
-    "assignor.java.buckets",
+    "assignor.java.order",
     "assignor.task_assignors.constrained_priority_set",
-    "assignor.task_assignors.lag_ranking",
     "assignor.task_assignors.task_movement",
     "assignor.task_assignors.working_state",
     "assignor.threads.consumer_assignments",

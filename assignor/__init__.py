@@ -6,16 +6,14 @@
 step  what happens                                                   where
 ====  =============================================================  ================================================
 all   steps 0 to 4 in one function                                   `pipeline.py`
-0-2   the group's members and tasks, for the leader and a what-if    `group_tasks.py`
 0     bytes to values; which versions a group speaks                 `protocol/`
 0     subscriptions gathered by process                              `clients/client_metadata.py`
-1     repartition topics counted, checked, created                   `topology/repartition_topics.py`
+1     repartition topics counted, checked, created                   `topology/internal_topics.py`
 2     partitions into tasks                                          `topology/partition_grouper.py`
-2     changelog topics                                               `topology/changelog_topics.py`
-2     end offsets, previous tasks, lags                              `clients/end_offsets.py`, `client_state.py`,
-                                                                     `task_lags.py`
+2     changelog topics                                               `topology/internal_topics.py`
+2     end offsets, previous tasks, lags                              `clients/client_state.py`
 2     tasks to processes                                             `task_assignors/`
-3     which host has which partitions                                `threads/hosts.py`
+3     which host has which partitions                                `threads/consumer_assignments.py`
 4     tasks to threads                                               `threads/tasks_to_threads.py`
 4     held back until revoked, probing, bytes of every member        `threads/consumer_assignments.py`
 --    one rebalance as one document                                  `recording/`

@@ -1,20 +1,51 @@
 """Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
-Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1. An unknown key is an error that names the
-nearest known one; a value out of bounds is an error that names the bound. The keys that begin with `minimal.movement.`
-are this project's own, for MinimalMovementTaskAssignor; no other assignor looks at them.
+A value is read as Kafka reads the text of a properties file: whole numbers, and lists. An unknown key is an error that
+names the nearest known one; a value out of bounds is an error that names the bound. The keys that begin with
+`minimal.movement.` are this project's own, for MinimalMovementTaskAssignor; no other assignor looks at them.
+
+Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType`, whose values are trimmed
+as `String.trim` does, `Integer.parseInt`, `Long.parseLong`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
-from assignor.java.config_values import listed, trimmed, whole_number
 from assignor.near_names import did_you_mean
-from assignor.pins import Pin, TaskWeights, pins_from, weights_from
+from assignor.pins import Pin, TaskWeights, pins_document, pins_from, weights_document, weights_from
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
+
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""`String.trim` takes away every control character, and no other space than the blank."""
+
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,4000}")
+_COMMA = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")
+_FIRST_PAIR = "\U00010000"
+"""A digit that Java writes as two chars is none to `Character.digit(char)`."""
+
+
+def trimmed(text: str) -> str:
+    """`text.trim()`."""
+    return text.strip(_TRIMMED)
+
+
+def whole_number(text: str) -> int | None:
+    """Decimal digits of any script, with a sign or without; None for anything else."""
+    text = trimmed(text)
+    if _WHOLE_NUMBER.fullmatch(text) is None or max(text) >= _FIRST_PAIR:
+        return None
+    return int(text)
+
+
+def listed(text: str) -> list[str]:
+    """The entries between commas, which may be empty; no entry at all for an empty text."""
+    text = trimmed(text)
+    return _COMMA.split(text) if text else []
+
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
 ACCEPTABLE_RECOVERY_LAG = "acceptable.recovery.lag"
@@ -109,6 +140,33 @@ class AssignmentConfigs:
     def rack_aware(self) -> bool:
         """Whether a rack-aware strategy (KIP-925) is configured."""
         return self.rack_aware_assignment_strategy != "none"
+
+
+def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
+    """All configs under Kafka's dotted names, so that a recording keeps its meaning when a default changes.
+
+    This project's own keys are written only when they are set.
+    """
+    dotted: dict[str, object] = {
+        NUM_STANDBY_REPLICAS: configs.num_standby_replicas,
+        ACCEPTABLE_RECOVERY_LAG: configs.acceptable_recovery_lag,
+        MAX_WARMUP_REPLICAS: configs.max_warmup_replicas,
+        PROBING_REBALANCE_INTERVAL_MS: configs.probing_rebalance_interval_ms,
+        RACK_AWARE_ASSIGNMENT_TAGS: list(configs.rack_aware_assignment_tags),
+        RACK_AWARE_ASSIGNMENT_STRATEGY: configs.rack_aware_assignment_strategy,
+        REPLICATION_FACTOR: configs.replication_factor,
+        WINDOW_STORE_ADDITIONAL_RETENTION_MS: configs.window_store_additional_retention_ms,
+    }
+    if configs.rack_aware_traffic_cost is not None:
+        dotted[RACK_AWARE_ASSIGNMENT_TRAFFIC_COST] = configs.rack_aware_traffic_cost
+    if configs.rack_aware_non_overlap_cost is not None:
+        dotted[RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST] = configs.rack_aware_non_overlap_cost
+    if configs.minimal_movement_task_weights is not None:
+        dotted[MINIMAL_MOVEMENT_TASK_WEIGHTS] = weights_document(configs.minimal_movement_task_weights)
+    if configs.minimal_movement_pins:
+        dotted[MINIMAL_MOVEMENT_PINS] = pins_document(configs.minimal_movement_pins)
+    dotted.update({TOPIC_PREFIX + key: value for key, value in configs.topic_configs.items()})
+    return dotted
 
 
 def _bounded_integer(key: str, value: object, where: str) -> int | None:

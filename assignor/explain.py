@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from assignor.clients.task_lags import is_caught_up
+from assignor.clients.client_state import is_caught_up
 from assignor.decisions import Decision, DecisionKind
 from assignor.names import ShortNames, called
 from assignor.snapshot import RebalanceResult

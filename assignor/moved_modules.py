@@ -23,12 +23,13 @@ MOVED_OUT_OF_THE_CORE = {
     "assignor.program": "assignor_cli.program",
     "assignor.reading": "rebalance_analysis.reading",
     "assignor.rerun": "rebalance_analysis.rerun",
-    "assignor.short_reasons": "rebalance_analysis.short_reasons",
+    "assignor.short_reasons": "rebalance_analysis.presentation.reasons",
     "assignor.simulate": "rebalance_analysis.simulate",
     "assignor.story": "rebalance_analysis.history",
     "assignor.what_if": "rebalance_analysis.what_if",
     "assignor.whole_files": "operating_system.whole_files",
 }
+MOVED_OUT_OF_TOPOLOGY = {"assignor.topology.described": "kafka_groups.described"}
 
 
 class _MovedModules:

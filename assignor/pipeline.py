@@ -6,51 +6,122 @@
 3. map every host to its partitions
 4. spread each client's tasks over its threads, hold back what another member still owns, encode
 
-Source: `StreamsPartitionAssignor.assign`.
+A what-if calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group, so that its tasks and
+changelogs are those the leader would find. Source: `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from assignor.clients.client_metadata import GroupMetadata
-from assignor.clients.client_state import ClientState, client_state
-from assignor.clients.end_offsets import EndOffsetSums
-from assignor.cluster import Racks
+from assignor.clients.client_metadata import GroupMetadata, ReceivedVersions, group_metadata
+from assignor.clients.client_state import ClientState, EndOffsets, EndOffsetSums, client_states, end_offset_sums
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
-from assignor.garbage import collected_afterwards
-from assignor.group_tasks import CreatedTopics, GroupTasks, gather_members, make_tasks, sum_end_offsets
-from assignor.java.order import hash_set_order, int64, process_hash
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
-from assignor.snapshot import RebalanceResult, RebalanceSnapshot
+from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
 from assignor.steering import steered_assignor
 from assignor.task_assignors.base import (
     AssignmentError,
-    Placement,
+    PartitionRacks,
     PlacementClient,
     PlacementProblem,
     PublicInterfaceAssignor,
+    RackInformation,
+    RacksOnDemand,
     TaskAssignor,
+    refusal,
+    validate_placement,
 )
-from assignor.task_assignors.placement_validation import refusal, validate_placement
-from assignor.task_assignors.rack_information import RackInformation, RacksOnDemand
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named
 from assignor.threads.consumer_assignments import (
     AT_ONCE_MS,
+    NO_HOSTS,
     ConsumerAssignments,
     consumer_assignments,
     error_assignments,
+    host_maps,
+    partitions_in_java_order,
+    rebalance_deadlines,
 )
-from assignor.threads.hosts import NO_HOSTS, HostMaps, host_maps
-from assignor.threads.partition_order import PartitionsInJavaOrder, partitions_in_java_order
-from assignor.topology.internal_topics import DESCRIBE_TOPICS_FAILURE
-from assignor.topology.remembered_tasks import task_map_order
+from assignor.topology.internal_topics import (
+    DESCRIBE_TOPICS_FAILURE,
+    ChangelogTopics,
+    InternalTopicCatalog,
+    prepare_changelog_topics,
+    prepare_repartition_topics,
+)
+from assignor.topology.partition_grouper import (
+    Sources,
+    counted_sources,
+    source_partitions,
+    task_by_partition,
+    task_map_order,
+    tasks_by_subtopology,
+)
 from assignor.topology.topic_racks import TopicRacks
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, TopicPartition
+
+CreatedTopics = dict[str, CreatedTopic]
+"""By name. Append-only: a rebalance that fails halfway has created its first topics all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTasks:
+    """`partitions`: every task with its source partitions. `task_by_partition`: which task reads each of them.
+    `internal_topics`: every internal topic that these tasks need, with its partition count. `sources`: what the tasks
+    follow from.
+    """
+
+    partitions: Mapping[TaskId, tuple[TopicPartition, ...]]
+    task_by_partition: Mapping[TopicPartition, TaskId]
+    internal_topics: Mapping[str, int]
+    changelogs: ChangelogTopics
+    sources: Sources
+
+
+def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
+    """Step 0. Raises as `group_metadata`: DecodeError naming the member, or KafkaError."""
+    subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
+    return group_metadata(subscriptions, snapshot.future_process_id)
+
+
+def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:
+    """Step 1, repartition topics, and step 2 up to the changelogs. Adds the topics that it creates to `created`.
+
+    Raises KafkaError where Kafka's leader would give up, InputError for more partitions than a group can have.
+    """
+    topology, configs = snapshot.topology, snapshot.configs
+    catalog = InternalTopicCatalog(snapshot.existing_internal_topics, snapshot.failures, snapshot.topics_refusal)
+    repartition = prepare_repartition_topics(topology, snapshot.cluster, catalog, configs)
+    created.update(repartition.created)
+
+    sources = counted_sources(topology, repartition.cluster)
+    partitions = source_partitions(sources)
+    if versions.future is not None:
+        versions.is_version_probing()  # raises when the future member meets one that cannot probe
+    if repartition.created:
+        catalog = catalog.with_created(repartition.created)
+    changelogs = prepare_changelog_topics(topology, tasks_by_subtopology(partitions), catalog, configs)
+    created.update(changelogs.created)
+    internal_topics = {**repartition.ready, **changelogs.ready}
+    return GroupTasks(partitions, task_by_partition(sources), internal_topics, changelogs, sources)
+
+
+def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffsetSums:
+    """Step 2: where the changelogs of every stateful task end."""
+    return end_offset_sums(
+        tasks.changelogs.stateful_tasks,
+        tasks.changelogs.pre_existing_topics(),
+        tasks.changelogs.source_topics,
+        EndOffsets(snapshot.changelog_end_offsets, snapshot.committed_offsets, snapshot.failures),
+    )
+
 
 LEGACY_STICKY = "LegacyStickyTaskAssignor"
 FALLBACK_PRIOR = "FallbackPriorTaskAssignor"
@@ -78,8 +149,26 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
     """
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")
-    with collected_afterwards():
+    with _collected_afterwards():
         return _assign(snapshot, now_ms, task_assignor)
+
+
+@contextmanager
+def _collected_afterwards() -> Iterator[None]:
+    """Python's cycle collector starts no run inside, and goes on afterwards. Of several threads at a time the first one
+    decides; where somebody else has switched it off, it stays off.
+
+    A rebalance makes hundreds of thousands of small values and no cycles. The collector starts again for every few
+    hundred of them, and looks through all that live: up to a third of the time of a large rebalance.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None) -> RebalanceResult:
@@ -110,7 +199,7 @@ def _steps(
     # steps 1 and 2
     tasks = make_tasks(snapshot, group.versions, effects.created)
     end_offsets = sum_end_offsets(snapshot, tasks)
-    states = _client_states(group, tasks, end_offsets)
+    states = client_states(group.clients, tasks.task_by_partition, end_offsets.by_task)
     chosen = _chosen(snapshot, task_assignor, end_offsets.known)
     problem = _placement_problem(snapshot, tasks, states, chosen)
     placement = steered_assignor(chosen, snapshot.steering).assign(problem, effects.log)
@@ -119,12 +208,15 @@ def _steps(
     elif placement.assignment_error.is_fatal:
         _notify_assignor(chosen, {}, snapshot, placement.assignment_error)
 
+    probing_rebalance_at_ms = now_ms + snapshot.configs.probing_rebalance_interval_ms
+    deadlines_ms = rebalance_deadlines(placement, snapshot.leader_process_id, probing_rebalance_at_ms)
+
     # step 3
     in_java_order = partitions_in_java_order(snapshot.topology, tasks.sources)
-    hosts = _hosts(group, placement, in_java_order)
+    has_hosts = group.versions.min_received >= FIRST_VERSION_WITH_ENDPOINT
+    hosts = host_maps(group.clients, placement, in_java_order) if has_hosts else NO_HOSTS
 
     # step 4
-    deadlines_ms = _deadlines(snapshot, placement, now_ms)
     members = consumer_assignments(
         snapshot.members,
         group,
@@ -162,14 +254,6 @@ def _error_result(
         error_code=code,
         decisions=effects.log,
     )
-
-
-def _client_states(group: GroupMetadata, tasks: GroupTasks, end_offsets: EndOffsetSums) -> dict[ProcessId, ClientState]:
-    # a second HashMap, filled in the order of the first: with crowded buckets the two differ
-    return {
-        process_id: client_state(group.clients[process_id], tasks.task_by_partition, end_offsets.by_task)
-        for process_id in hash_set_order(group.clients, process_hash)
-    }
 
 
 def _notify_assignor(
@@ -230,13 +314,13 @@ def _topic_racks(snapshot: RebalanceSnapshot) -> TopicRacks:
     return TopicRacks(snapshot.cluster, described, DESCRIBE_TOPICS_FAILURE in snapshot.failures)
 
 
-def _partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
+def _partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> PartitionRacks:
     with_standbys = snapshot.configs.num_standby_replicas != 0
     changelogs = _changelogs(tasks) if with_standbys else set()
     return _topic_racks(snapshot).of(_topics(tasks.partitions), tasks.internal_topics, changelogs)
 
 
-def _public_partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
+def _public_partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> PartitionRacks:
     racks, topics = _topic_racks(snapshot), _topics(tasks.partitions)
     return racks.for_public_interface(topics, tasks.internal_topics, _changelogs(tasks))
 
@@ -262,23 +346,6 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
     chosen = task_assignor or task_assignor_named(snapshot.assignor)
     needs_no_lags = chosen.name in (LEGACY_STICKY, STREAMS_GROUP_STICKY) or isinstance(chosen, PublicInterfaceAssignor)
     return chosen if lags_known or needs_no_lags else task_assignor_named(FALLBACK_PRIOR)
-
-
-def _hosts(group: GroupMetadata, placement: Placement, in_java_order: PartitionsInJavaOrder) -> HostMaps:
-    has_hosts = group.versions.min_received >= FIRST_VERSION_WITH_ENDPOINT
-    return host_maps(group.clients, placement, in_java_order) if has_hosts else NO_HOSTS
-
-
-def _deadlines(snapshot: RebalanceSnapshot, placement: Placement, now_ms: int) -> dict[ProcessId | None, int]:
-    """By process. That of a probing rebalance is the leader's, and Java's sum, which can wrap to a time in the past.
-
-    Differs from Kafka: a leader outside the group keeps the deadline itself, so the sum is capped and stays ahead.
-    """
-    deadlines_ms: dict[ProcessId | None, int] = dict(placement.followup_deadlines_ms.items())
-    if placement.probing_rebalance_needed:
-        deadline_ms, leader = now_ms + snapshot.configs.probing_rebalance_interval_ms, snapshot.leader_process_id
-        deadlines_ms[leader] = min(deadline_ms, JAVA_LONG_MAX - 1) if leader is None else int64(deadline_ms)
-    return deadlines_ms
 
 
 def _kept_deadline(

@@ -5,7 +5,7 @@ A command that prints one result once takes `format: FormatOption = Format.TEXT`
 function that makes it for a `View` (its width in columns, whether `-o wide` asks for everything, the time for AGE
 columns) and is called only when text is asked for. A command with several results calls `show` for each.
 
-A command whose result changes while one looks takes `output: ResultOutput` made by `output_from_options` (see
+A command whose result changes over time takes `output: ResultOutput` made by `output_from_options` (see
 `option_groups.py`) and calls `output.show(ask, as_text)`: `ask()` gives the document, `as_text(document, view)` its
 text. With `--watch` both are called again and again until Ctrl-C:
 
@@ -128,7 +128,7 @@ class ResultOutput:
     interval_s: float | None = None
 
     def show(self, ask: Callable[[], Document], as_text: Callable[[Document, View], str]) -> None:
-        """Prints the result; with --watch until Ctrl-C, and a later `ask` that fails is said and tried again. Raises
+        """Prints the result; with --watch until Ctrl-C: a later `ask` that fails is reported and repeated. Raises
         what `ask` raises the first time.
         """
 

@@ -20,8 +20,8 @@ from assignor_cli.console import say
 def watch_results(result: Callable[[], str], interval_s: float, *, repaint: bool) -> None:
     """Returns at Ctrl-C. On a terminal, with `repaint`, the result replaces the one before, and the last one stays on
     the screen. Otherwise each result that differs from the one before is printed, after a blank line when it has
-    several lines. Raises what `result` raises the first time; a later AssignorFault is said, and the next look may
-    succeed.
+    several lines. Raises what `result` raises the first time; a later AssignorFault is reported, and the result is
+    asked for again.
     """
     with contextlib.suppress(KeyboardInterrupt):
         first = result()

@@ -28,7 +28,6 @@ from benchmarks import (
     restore_rate,
     standby_rate,
 )
-from benchmarks.forwarding import running as forwarding
 from benchmarks.group_load import running as group_load
 from benchmarks.jvm_leader import running as jvm_leader
 from benchmarks.jvm_runtime import running as jvm_runtime
@@ -53,7 +52,6 @@ BENCHMARKS = {
     "kafka-log": kafka_log.run,
     "group-load": group_load.run,
     "storage-faults": storage_faults.run,
-    "forwarding": forwarding.run,
     "latency": latency.run,
     "idle": idle.run,
 }

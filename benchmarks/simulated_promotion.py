@@ -32,7 +32,7 @@ from coordinator_api.group.outcome import AssignmentReady, HeartbeatAnswered, Jo
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.runtime.cluster_watch import LOOK_AT_WARM_UPS_EVERY_S, all_caught_up
+from coordinator_api.runtime.cluster_watch import WARM_UP_POLL_INTERVAL_S, all_caught_up
 from coordinator_api.runtime.definitions import read_definition, read_input
 from tests.coordinator_api.group_members import subscription
 
@@ -124,7 +124,7 @@ class _SimulatedGroup:
             self.send(Tick())
         for instance in self.instances:
             self._hear(instance)
-        if self.now_ms % int(LOOK_AT_WARM_UPS_EVERY_S * 1_000) == 0:
+        if self.now_ms % int(WARM_UP_POLL_INTERVAL_S * 1_000) == 0:
             self._look()
 
     def is_settled(self) -> bool:

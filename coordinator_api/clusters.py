@@ -1,4 +1,4 @@
-"""Clusters that a group's definition names instead of describing: every rebalance looks at them anew.
+"""Clusters that a group's definition names instead of describing: every rebalance polls them.
 
 Rules: a definition says `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only addresses
 that its own settings list, because an address may be a directory of this machine. It finds providers by entry point, so
@@ -238,10 +238,10 @@ class Clusters:
 
 
 class ClusterStanding:
-    """The watch, the rebalances and the description report each of their looks here. Times in milliseconds.
+    """The watch, the rebalances and the description report each poll here. Times in milliseconds.
 
-    `looked_at_ms`: when the cluster last answered, None before the first time. `failing_since_ms`: when the first look
-    failed since then, `error`: why the last one failed; both None when the last look was answered.
+    `looked_at_ms`: when the cluster last answered, None before the first time. `failing_since_ms`: when the first poll
+    failed since then, `error`: why the last one failed; both None when the last poll was answered.
     """
 
     def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:
@@ -260,7 +260,7 @@ class ClusterStanding:
     def failed(self, error: Exception) -> None:
         # a path in it may have bytes that are no text; it is shown as JSON
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
-        self._telemetry.metrics.failed_cluster_looks.inc()
+        self._telemetry.metrics.failed_cluster_polls.inc()
         if self.failing_since_ms is None:
             self.failing_since_ms = self._now_ms()
             self._telemetry.logger.warning("cluster_out_of_reach", error=self.error)

@@ -36,7 +36,7 @@ METRICS = (
     ServiceMetric("assignor_rebalance_latency_seconds", (), "From the start of a rebalance to its assignments."),
     ServiceMetric("assignor_assignment_latency_seconds", (), "Run time of the assignor in one rebalance."),
     ServiceMetric("assignor_reported_rebalance_total", (), "Rebalances that were led elsewhere and reported here."),
-    ServiceMetric("assignor_cluster_look_failed_total", (), "Looks at a group's cluster that it did not answer."),
+    ServiceMetric("assignor_cluster_look_failed_total", (), "Polls of a group's cluster that failed."),
     ServiceMetric("assignor_heartbeat_total", (), "Heartbeats answered."),
     ServiceMetric("assignor_join_total", (), "Joins and rejoins accepted."),
     ServiceMetric("assignor_leave_total", (), "Members that left."),
@@ -160,7 +160,7 @@ class Metrics:
         self.time_without_owner = self._new(Counter, "assignor_time_without_owner_seconds_total")
         self.failed_rebalances = self._new(Counter, "assignor_failed_rebalance_total")
         self.reported_rebalances = self._new(Counter, "assignor_reported_rebalance_total")
-        self.failed_cluster_looks = self._new(Counter, "assignor_cluster_look_failed_total")
+        self.failed_cluster_polls = self._new(Counter, "assignor_cluster_look_failed_total")
         self.rebalance_latency = self._new(_Seconds, "assignor_rebalance_latency_seconds")
         self.assignment_latency = self._new(_Seconds, "assignor_assignment_latency_seconds")
         self.heartbeats = self._new(Counter, "assignor_heartbeat_total")

@@ -267,7 +267,7 @@ class Settings(BaseSettings):
     """How often the coordinator checks a group's cluster for changed topics; at least every 5 s while something is
     missing (Kafka's metadata.max.age.ms: 300000)."""
     cluster_request_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 30_000
-    """How long one look at a cluster may take; then it counts as out of reach."""
+    """How long one poll of a cluster may take; after that the cluster counts as out of reach."""
 
     metrics_group_max_count: Annotated[int, Field(ge=0, le=10_000)] = 0
     """How many groups have their own lines in GET /metrics, the first by id. 0: no label names a group."""

@@ -1,1 +1,1 @@
-"""What a caller of a coordinator needs besides an HTTP client: addresses, calls, tokens, TLS."""
+"""What a caller of a coordinator needs: addresses, tokens, TLS, and the HTTP client."""

@@ -1,20 +1,21 @@
-"""Which of several coordinators a call goes to, and where it goes next: pure.
+"""The addresses of several coordinators, and the order in which one call is sent to them. Pure.
 
-    next --> (the caller asks that address) --> answered, or unanswered --> next ... until there is an answer or no next
+    next --> (the caller calls that address) --> answered, or unanswered --> next ... until an answer, or no address
 
 Rules:
 - A call goes to the coordinator that answered last for its group. Without one, and after that one failed, it goes to
   the address of the list that answered last, and on from there.
-- No answer, or 502, 503 or 504: the next address of the list is asked. One call asks none again that failed in it. An
-  address has not failed when a connection ended that it had answered over before: it is asked over another one, once.
-- A 307 names the coordinator that owns the group, in the list or not. The call goes there as it is, three times at
-  most. So that a token goes nowhere in clear, never from https to http. So that a call stays the same call, only to the
-  path and query that were asked.
-- A call has so much time and no more. Each address gets its share, so that one which says nothing leaves time for the
-  others. A coordinator is asked to hold an answer only for as long as there is time for it.
+- No answer, or 502, 503 or 504: the call goes to the next address of the list, and not again to an address that failed
+  in it. An address has not failed when a connection ended over which it had answered before: the call is sent there
+  over another connection, once.
+- A 307 names the coordinator that owns the group, in the list or not. The call goes there unchanged; a call follows
+  three redirects at most. A redirect from https to http is not followed, so that no token is sent in clear, nor one to
+  another path or query, so that the call stays the same.
+- The time of a call is limited. Each address gets its share, so that an address that does not answer leaves time for
+  the others. A coordinator is asked to hold an answer only for as long as there is time for it.
 
 Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka, where an answer only
-says that it is not the coordinator, and the client has to look for it.
+says that it is not the coordinator, and the client has to find the coordinator itself.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 MOST_REDIRECTS = 3
-"""In one call."""
+"""Of one call."""
 
-SENT_ON = 307
+REDIRECT = 307
 _ASK_ANOTHER = frozenset({502, 503, 504})
 _SECRETS = "@?#"
-"""What a URL with a password or a token in it has."""
+"""A URL with a password or a token in it has one of these."""
 
 _LONGEST_ADDRESS = 2_000
 
 
 def may_have_secret(url: str) -> bool:
-    """Whether there may be a password or a token in it. Then no message shows it."""
+    """True if the URL may contain a password or a token. No message may show such a URL."""
     return not set(_SECRETS).isdisjoint(url)
 
 
 def is_host(host: str) -> bool:
-    """Whether a resolver can be asked for it: Python raises a UnicodeError for a part of more than 63 characters."""
+    """True if Python can resolve it: it raises a UnicodeError for a label of more than 63 characters."""
     try:
         return bool(host.encode("idna"))
     except UnicodeError:
@@ -50,7 +51,7 @@ def is_host(host: str) -> bool:
 
 
 def is_address(url: str) -> bool:
-    """Whether a coordinator may listen there: http or https, a host, perhaps a port and the beginning of a path."""
+    """True for http or https, a host, perhaps a port and the beginning of a path."""
     if may_have_secret(url) or not url.isprintable() or " " in url or len(url) > _LONGEST_ADDRESS:
         return False
     try:
@@ -65,13 +66,14 @@ def _is_secured(url: str) -> bool:
 
 
 class CoordinatorAddresses:
-    """`urls`: at least one, each of them `is_address`, without a slash at its end. Any thread may use it, because each
-    step leaves it usable: two threads that learn different things at one time cost a call that is sent on.
+    """`urls`: at least one, each of them `is_address`, without a slash at its end.
+
+    Any thread may use it without a lock: when two threads contradict each other, the worst result is one redirect more.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = tuple(urls)
-        self._best = self.urls[0]  # of the list: it answered last, or nobody knows better
+        self._best = self.urls[0]  # of the list: it answered last, if any has answered
         self._owners: dict[str, str] = {}
 
     def __str__(self) -> str:
@@ -79,25 +81,25 @@ class CoordinatorAddresses:
 
     @property
     def secured(self) -> str:
-        """One of https, if there is one: a client that can call it can call all."""
+        """An https address, if there is one: a client that can call it can call all."""
         return next((url for url in self.urls if _is_secured(url)), self.urls[0])
 
     def current(self, group: str) -> str:
-        """Where a call about this group goes first. `group`: empty for a call about none."""
+        """The address for the next call about this group. `group`: empty for a call about no group."""
         return self._owners.get(group, self._best)
 
     def moved(self, group: str, url: str) -> None:
-        """It answered for this group."""
+        """The coordinator at `url` answered for this group."""
         self._owners[group] = url
         self.answers(url)
 
     def answers(self, url: str) -> None:
-        """It is there, whoever owns the group."""
+        """The coordinator at `url` answered, whether or not it owns the group."""
         if url in self.urls:
             self._best = url
 
     def failed(self, url: str) -> None:
-        """It gave no usable answer: nobody begins with it, unless there is no other."""
+        """The coordinator at `url` gave no usable answer: calls begin elsewhere, if there is another address."""
         for group, owner in self._owners.copy().items():
             if owner == url:
                 self._owners.pop(group, None)
@@ -105,7 +107,7 @@ class CoordinatorAddresses:
             self._best = self.urls[(self.urls.index(url) + 1) % len(self.urls)]
 
     def in_turn(self, group: str) -> Iterator[str]:
-        """All that a call about this group may begin with, in the order in which they are asked. None comes twice."""
+        """Each address once, in the order in which a call about this group tries them."""
         current, best = self.current(group), self._best
         if current not in self.urls:
             yield current
@@ -116,9 +118,9 @@ class CoordinatorAddresses:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorCall:
-    """`path`: begins with /v1, quoted. `timeout_s`: for all of it, with every address and redirect, beyond `wait_ms`.
-    `query`: what follows the path. `wait_ms`: for how long the coordinator may hold its answer; None for a call that is
-    never held. `one_address`: of the list, one is asked and no other, because its caller makes such a call again soon.
+    """`path`: begins with /v1, quoted. `timeout_s`: for the whole call, with every address and redirect, beyond
+    `wait_ms`. `wait_ms`: for how long the coordinator may hold its answer; None for a call that is never held.
+    `one_address`: only one address of the list is tried, because the caller makes such a call again soon.
     """
 
     path: str
@@ -129,7 +131,7 @@ class CoordinatorCall:
 
     @property
     def group(self) -> str:
-        """The group that it is about, as the path has it; empty for none."""
+        """The group of the call, quoted as in the path; empty for none."""
         parts = self.path.split("/")
         return parts[3] if parts[1:3] == ["v1", "groups"] and len(parts) > 3 else ""
 
@@ -138,7 +140,7 @@ class CoordinatorCall:
         return self.timeout_s + (self.wait_ms or 0) / 1000
 
     def target(self, wait_ms: int) -> str:
-        """Path and query, when the answer may be held for so long."""
+        """Path and query. `wait_ms`: for how long the answer may be held."""
         query = dict(self.query) if self.wait_ms is None else {**self.query, "wait_ms": wait_ms}
         return f"{self.path}?{urlencode(query, quote_via=quote, safe='')}" if query else self.path
 
@@ -156,10 +158,10 @@ class Attempt(NamedTuple):
 
 
 class CallRoute:
-    """The way of one call. `said`: what became of it at each address that was asked, in that order."""
+    """The way of one call. `outcomes`: what became of it at each address that was asked, in that order."""
 
     def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
-        self.said: dict[str, str] = {}
+        self.outcomes: dict[str, str] = {}
         self._addresses = addresses
         self._call = call
         self._failed: set[str] = set()
@@ -168,7 +170,7 @@ class CallRoute:
         self._redirects = 0
 
     def next(self, left_s: float) -> Attempt | None:
-        """Whom to ask now. `left_s`: of `longest_s`. None when there is nobody left, or no time."""
+        """The next attempt. `left_s`: of `longest_s`. None when no address is left, or no time."""
         address, self._asks_now = self._asks_now, None
         if address is None:
             address = self._next_of_list()
@@ -185,13 +187,13 @@ class CallRoute:
             self._has_asked_again = True
             self._asks_now = attempt.address
             return
-        self.said[attempt.address] = why
+        self.outcomes[attempt.address] = why
         self._failed.add(attempt.address)
         self._addresses.failed(attempt.address)
 
     def answered(self, attempt: Attempt, status: int, location: str | None) -> bool:
-        """Whether this answer is the one to the call. `location`: where a redirect leads."""
-        if status == SENT_ON:
+        """True if this is the answer to the call. False: go on. `location`: where a redirect leads."""
+        if status == REDIRECT:
             self._go_on(attempt, location or "")
             return False
         if status in _ASK_ANOTHER:
@@ -201,16 +203,16 @@ class CallRoute:
         return True
 
     def _next_of_list(self) -> str | None:
-        if self._call.one_address and self.said:
+        if self._call.one_address and self.outcomes:
             return None
-        return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.said), None)
+        return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.outcomes), None)
 
     def _share_s(self, left_s: float, address: str) -> float:
-        """What this address may take of the time that is left for answers."""
+        """The share of this address in the time that is left for answers."""
         if self._call.one_address:
             return left_s
         urls = self._addresses.urls
-        others = sum(1 for each in urls if each != address and each not in self.said)
+        others = sum(1 for each in urls if each != address and each not in self.outcomes)
         return min(left_s / (1 + others), self._call.timeout_s / len(urls))
 
     def _go_on(self, attempt: Attempt, location: str) -> None:
@@ -218,12 +220,12 @@ class CallRoute:
         here = attempt.address
         to, problem = _led_to(location, attempt)
         if to in self._failed:
-            self.said[here] = f"sends the call on to {to}, which has failed"
+            self.outcomes[here] = f"sends the call on to {to}, which has failed"
         elif not problem and self._redirects < MOST_REDIRECTS:
             self._redirects += 1
             self._asks_now = to
             self._addresses.answers(here)
-            self.said[here] = f"sends the call on to {to}"
+            self.outcomes[here] = f"sends the call on to {to}"
         else:
             self.unanswered(attempt, problem or f"sends the call on to {to}, after {MOST_REDIRECTS} others did so")
 
@@ -240,8 +242,8 @@ def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
     return address, ""
 
 
-def told(said: Mapping[str, str], listed: Collection[str]) -> str:
-    """`said` of a route without an answer, as one text. `listed`: the addresses that its caller knows anyway."""
-    if len(said) == 1 and said.keys() == set(listed):
-        return next(iter(said.values()))
-    return "; ".join(f"{address}: {what}" for address, what in said.items())
+def outcomes_text(outcomes: Mapping[str, str], known: Collection[str]) -> str:
+    """`outcomes` of a route without an answer, as one text. `known`: the addresses that its caller knows anyway."""
+    if len(outcomes) == 1 and outcomes.keys() == set(known):
+        return next(iter(outcomes.values()))
+    return "; ".join(f"{address}: {outcome}" for address, outcome in outcomes.items())

@@ -1,9 +1,6 @@
-"""What every caller of a coordinator goes by: addresses, the path of a group, what an unsuccessful answer says.
+"""Addresses, tokens and refusals of a coordinator as text, without the HTTP client (`http_client.py`).
 
-`ask` is the one place that leads a call from address to address; where it goes is said by `addresses.py`.
-There is no HTTP client here, because callers need different ones: a member keeps its connections and is patient, a
-command asks once, a report is one compressed POST. A refusal is a problem document (RFC 9457) whose `code` is Kafka's
-error name (`Errors`).
+A refusal is a problem document (RFC 9457) whose `code` is Kafka's error name (`Errors`).
 """
 
 from __future__ import annotations
@@ -11,37 +8,25 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
-from assignor.errors import InputError, Unavailable
+from assignor.errors import AssignorFault, InputError, Unavailable
 from coordinator_client.access.token_files import token_in
 from coordinator_client.access.tokens import checked_token
-from coordinator_client.addresses import (
-    SENT_ON,
-    CallRoute,
-    CoordinatorAddresses,
-    CoordinatorCall,
-    is_address,
-    may_have_secret,
-    told,
-)
+from coordinator_client.addresses import CoordinatorAddresses, is_address, may_have_secret, outcomes_text
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 COORDINATOR_METAVAR = "URL,..."
 SEVERAL_COORDINATORS = "several are separated by commas"
-"""What the help of an option says that takes the addresses."""
+"""For the help of an option that takes addresses."""
 
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 TOKEN_FILE_VARIABLE = "ASSIGNOR_AUTH_TOKEN_FILE"  # noqa: S105 (the name of a variable)
 _OPTION = "--coordinator"
-_LOOK_EVERY_S = 1.0
-_LONGEST_CONNECT_S = 2.0
-_SHORTEST_STEP_S = 0.001
-_STEPS = ("connect", "pool", "read", "write")
+_READ_EVERY_S = 1.0
 
 _CONDITIONS = {
     "MISSING_SOURCE_TOPICS": "waits for topics",
@@ -51,6 +36,8 @@ _CONDITIONS = {
 }
 
 _UNAUTHORIZED = 401
+_TOO_MANY_REQUESTS = 429
+_LONGEST_RETRY_AFTER_S = 60.0
 _TRY_AGAIN_STATUSES = frozenset({408, 425, 502, 503, 504})
 _TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
 _LONGEST_DETAIL = 2_000
@@ -73,21 +60,11 @@ class CoordinatorAddress:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "addresses", addresses_of(self.url))
-        self.headers()
+        self.token()
 
-    def headers(self) -> dict[str, str]:
-        """Those of one call. The token is read each time, so that it can be changed. Raises InputError."""
-        return authorization(read_token(self.token_file))
-
-
-class Unanswered(Unavailable):
-    """What the `send` of a call raises when no answer came. The message says why. `old_connection_ended`: that was all,
-    and the coordinator had answered over it before.
-    """
-
-    def __init__(self, why: str, *, old_connection_ended: bool = False) -> None:
-        super().__init__(why)
-        self.old_connection_ended = old_connection_ended
+    def token(self) -> str | None:
+        """For one call: it is read each time, so that it can be changed. Raises InputError."""
+        return read_token(self.token_file)
 
 
 class NoAnswer(Unavailable):
@@ -96,93 +73,21 @@ class NoAnswer(Unavailable):
     """
 
     def __init__(self, answers: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
-        super().__init__(told(answers, addresses.urls))
+        super().__init__(outcomes_text(answers, addresses.urls))
         self.answers = answers
-
-
-class TimeLeft(Mapping[str, float]):
-    """What is left of `timeout_s`, in seconds, as an HTTP client asks for it before each step: so that connecting, TLS,
-    sending and waiting together take no longer. Connecting never takes longer than 2 s.
-    """
-
-    def __init__(self, timeout_s: float) -> None:
-        self._ends_s = time.monotonic() + timeout_s
-
-    def __getitem__(self, step: str) -> float:
-        if step not in _STEPS:
-            raise KeyError(step)
-        left_s = max(self._ends_s - time.monotonic(), _SHORTEST_STEP_S)
-        return min(left_s, _LONGEST_CONNECT_S) if step == "connect" else left_s
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_STEPS)
-
-    def __len__(self) -> int:
-        return len(_STEPS)
-
-
-class Asked(NamedTuple):
-    """One request of a call. `address`: of the coordinator. `url`: with path and query."""
-
-    address: str
-    url: str
-    time_left: TimeLeft
-
-
-class HasStatus(Protocol):
-    """The answer of any HTTP client."""
-
-    @property
-    def status_code(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-
-Answer = TypeVar("Answer", bound=HasStatus)
-
-
-class Answered(NamedTuple, Generic[Answer]):
-    """`address`: of the coordinator whose answer it is."""
-
-    address: str
-    answer: Answer
-
-
-def ask(addresses: CoordinatorAddresses, call: CoordinatorCall, send: Callable[[Asked], Answer]) -> Answered[Answer]:
-    """Make the call, at one address after the other, until one answers it. An answer may be a refusal.
-
-    `send`: makes one request, follows no redirect, and raises Unanswered. When no coordinator can serve the call, the
-    last one that said so is the answer: status 502, 503 or 504. Raises NoAnswer, and what else `send` raises.
-    """
-    route = CallRoute(addresses, call)
-    ends_s = time.monotonic() + call.longest_s
-    cannot: Answered[Answer] | None = None
-    while (attempt := route.next(ends_s - time.monotonic())) is not None:
-        try:
-            answer = send(Asked(attempt.address, attempt.url, TimeLeft(attempt.timeout_s)))
-        except Unanswered as error:
-            route.unanswered(attempt, str(error), old_connection_ended=error.old_connection_ended)
-            continue
-        answered = Answered(attempt.address, answer)
-        if route.answered(attempt, answer.status_code, answer.headers.get("Location")):
-            return answered
-        if answer.status_code != SENT_ON:
-            cannot = answered
-    if cannot is None:
-        raise NoAnswer(route.said, addresses)
-    return cannot
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """An answer that is not a success. `code`: Kafka's error name; None when the answer is not a coordinator's.
-    `detail`: its explanation, or the beginning of what it sent instead.
+    `detail`: its explanation, or the beginning of what it sent instead. `retry_after_s`: when an overloaded coordinator
+    takes the call again.
     """
 
     status: int
     code: str | None
     detail: str
+    retry_after_s: float | None = None
 
     @property
     def may_be_repeated(self) -> bool:
@@ -190,11 +95,20 @@ class Refusal:
         return self.status in _TRY_AGAIN_STATUSES or self.code in _TRY_AGAIN_CODES
 
 
+class CoordinatorRefused(AssignorFault):
+    """The coordinator at `address` refused the call, as `refusal` says."""
+
+    def __init__(self, refusal: Refusal, address: str) -> None:
+        super().__init__(f"{refusal.code or refusal.status}: {refusal.detail}")
+        self.refusal = refusal
+        self.address = address
+
+
 def addresses_of(text: str) -> CoordinatorAddresses:
     """`text`: the URL of a coordinator, or several, separated by commas.
 
     Raises InputError for what is no URL: a call to it would look like a coordinator that is down. Messages and logs
-    name URLs. So one that may have a password or a token in it is refused, and not shown.
+    name URLs, so a URL that may contain a password or a token is refused, and not shown.
     """
     urls = [part.strip() for part in text.split(",")]
     for number, url in enumerate(urls, start=1):
@@ -208,11 +122,6 @@ def addresses_of(text: str) -> CoordinatorAddresses:
         if not is_address(url):
             raise InputError(f"{which}must be a URL such as {DEFAULT_URL}, not {url!r}", _OPTION)
     return CoordinatorAddresses(tuple(dict.fromkeys(url.rstrip("/") for url in urls)))
-
-
-def authorization(token: str | None) -> dict[str, str]:
-    """The header that carries the token; none without a token."""
-    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def read_token(token_file: Path | None) -> str | None:
@@ -239,35 +148,35 @@ def token_file_of(token_file: Path | None) -> Path | None:
 
 
 class CallerToken:
-    """The token that a program sends for as long as it runs: one that stays, or that of a file, which may change.
+    """The token that a program sends for as long as it runs: a fixed one, or that of a file, which may change.
 
-    Rules: the file is looked at no more than once a second, and read when it has changed. While it cannot be read, or
-    has no token that a header can carry, the token that it had before stays. `token`: None for none, or for that of the
-    file. Any thread may use it. Raises InputError for a given token that no header can carry.
+    Rules: the file is checked no more than once a second, and read when it has changed. While it cannot be read, or
+    has no token that a header can carry, the former token stays. `token`: None for none, or for that of the file. Any
+    thread may use it. Raises InputError for a given token that no header can carry.
     """
 
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
         self._token = checked_token(token, "token") if token else None
         self._file = file
         self._seen: tuple[int, int, int] | None = None
-        self._looked_at_s = 0.0
+        self._read_at_s = 0.0
         if file is not None:
-            self.looked_up()
+            self.reread()
 
     def __repr__(self) -> str:
         return f"CallerToken({'of ' + str(self._file) if self._file is not None else '...'})"
 
     def current(self) -> str | None:
-        """What the next call has to carry."""
-        if self._file is not None and time.monotonic() - self._looked_at_s >= _LOOK_EVERY_S:
-            self.looked_up()
+        """The token for the next call."""
+        if self._file is not None and time.monotonic() - self._read_at_s >= _READ_EVERY_S:
+            self.reread()
         return self._token
 
-    def looked_up(self) -> str | None:
-        """The same, after a look at the file: for a call that was refused."""
+    def reread(self) -> str | None:
+        """The same, after the file is read if it has changed: for a call that was refused."""
         if self._file is None:
             return self._token
-        self._looked_at_s = time.monotonic()
+        self._read_at_s = time.monotonic()
         try:
             found = self._file.stat()
             seen = (found.st_ino, found.st_size, found.st_mtime_ns)
@@ -280,8 +189,8 @@ class CallerToken:
 
 
 def state_in_words(state: str, condition: str | None) -> str:
-    """What people see as the state of a group: Kafka's name, or why a group in that state does nothing. `condition`: as
-    the description of a group has it.
+    """The state of a group for people: Kafka's name, or the reason why a group in that state does nothing. `condition`:
+    from the description of the group.
     """
     return state if condition is None else _CONDITIONS.get(condition, condition)
 
@@ -291,16 +200,29 @@ def group_path(group_id: str) -> str:
     return f"/v1/groups/{quote(group_id, safe='')}"
 
 
-def refusal_of(status: int, content: bytes) -> Refusal:
-    """What an unsuccessful answer says. `content`: its body."""
+def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after: str = "") -> Refusal:
+    """What an unsuccessful answer says. `content`: its body. `reason_phrase`: the detail of an answer without a body.
+    `retry_after`: its header Retry-After.
+    """
     try:
         problem = json.loads(content)
     except (ValueError, RecursionError):
         problem = None
+    after_s = _retry_after_s(status, retry_after)
     if not isinstance(problem, dict):
-        return Refusal(status, None, content.decode("utf-8", "replace")[:_LONGEST_FOREIGN_TEXT])
+        text = content.decode("utf-8", "replace")[:_LONGEST_FOREIGN_TEXT]
+        return Refusal(status, None, text or reason_phrase, after_s)
     code, detail = problem.get("code"), problem.get("detail")
     text = str(detail or problem)[: _LONGEST_DETAIL if detail else _LONGEST_FOREIGN_TEXT]
     if status == _UNAUTHORIZED and code is not None:
         text = f"{text}; a command takes it from --token-file or {TOKEN_VARIABLE}"
-    return Refusal(status, None if code is None else str(code), text)
+    return Refusal(status, None if code is None else str(code), text, after_s)
+
+
+def _retry_after_s(status: int, text: str) -> float | None:
+    """Of an overloaded coordinator. A date, which HTTP allows as well, may come from a proxy and is left out. A
+    coordinator that starts or stops is called again sooner than it says, because a member that waits does not work.
+    """
+    if status != _TOO_MANY_REQUESTS or not (text.isascii() and text.isdigit()):
+        return None
+    return min(float(text), _LONGEST_RETRY_AFTER_S)

@@ -39,7 +39,7 @@ exclude_patterns = [".*", "build", "dist", "tests", "benchmarks"]
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
 myst_heading_anchors = 4  # `page.md#a-heading` as on a git forge, checked
 
-default_role = "code"  # what stands in single backquotes in a docstring
+default_role = "code"  # the role of text in single backquotes in a docstring
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 maximum_signature_line_length = 250  # a longer one has a line for each parameter
@@ -50,7 +50,7 @@ html_theme = "furo"
 html_title = "assignor"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
-html_extra_path = ["_root"]  # who opens build/site itself is led to the first page
+html_extra_path = ["_root"]  # build/site/index.html redirects to the first page
 html_copy_source = False
 html_show_sphinx = False
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "

@@ -1,4 +1,4 @@
-"""Asking a store from a web page: how often was a word seen, while the application goes on counting?
+"""Ask a store from a web page how often a word was seen, while the application goes on counting.
 
 The page may run anywhere. `StateStoreClient` asks the instances over HTTP, and finds the one that has the key.
 

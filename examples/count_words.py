@@ -1,4 +1,4 @@
-"""Counting words: lines come in, and the number of times that each word was seen goes out.
+"""Count words: the input is lines, the output is how often each word was seen.
 
 Run it: python examples/count_words.py
 

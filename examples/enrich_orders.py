@@ -1,4 +1,4 @@
-"""Enriching orders with a table: each order is joined with what is known of its customer at that time.
+"""Enrich orders with a table: each order is joined with the customer's entry at that time.
 
 Run it: python examples/enrich_orders.py
 """
@@ -25,13 +25,13 @@ ORDERS = [("c1", {"item": "tea"}), ("c2", {"item": "nails"}), ("c3", {"item": "i
 
 
 def enriched(order: Any, customer: Any) -> Any:
-    """`customer`: None for an order of somebody who is not in the table; it goes on all the same."""
+    """`customer`: None for a customer who is not in the table; the order is passed on all the same."""
     return {**order, "customer": customer}
 
 
 def topology() -> Topology:
     builder = StreamsBuilder()
-    # the newest record of a key is what the table knows of it; the table has to have as many partitions as the stream
+    # the table has the newest record of each key; it needs as many partitions as the stream
     customers = builder.table("customers", STRING, JSON, store="customers")
     orders = builder.stream("orders", STRING, JSON)
     orders.left_join(customers, enriched).to("enriched-orders", key_serde=STRING, value_serde=JSON)

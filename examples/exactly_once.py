@@ -1,7 +1,8 @@
-"""Exactly-once, to Kafka or to the embedded log: the program is killed twice in mid-work, and no payment counts double.
+"""Exactly-once, on Kafka or on the embedded log: the program is killed twice while it works, and no payment is counted
+twice.
 
-Each transaction holds what was written, the state that changed, and how far the input was read. It happens whole or not
-at all, and whoever reads `read_committed` sees nothing of one that did not.
+Each transaction has the output, the changes of the state, and the offsets of the input. It is committed as a whole or
+not at all, and a consumer with `read_committed` sees only committed transactions.
 
 Run it: python examples/exactly_once.py                  on an embedded log
         python examples/exactly_once.py localhost:9092   on a Kafka cluster
@@ -30,7 +31,7 @@ from streams_runtime import (
 
 PAYMENTS, ACCOUNTS = 20_000, 10
 LIFE_S = 1.0
-"""The first two runs are killed so long after they began to work."""
+"""The first two runs are killed this long after they begin to work."""
 
 
 def topology(run: str) -> Topology:
@@ -42,7 +43,7 @@ def topology(run: str) -> Topology:
 
 
 def work(servers: str, run: str, directory: str, *, is_killed: bool) -> None:
-    """In a process of its own: until everything is processed, or until it is killed."""
+    """Run the application in this process until everything is processed, or until the process is killed."""
     app = Application(
         topology(run),
         {
@@ -74,7 +75,7 @@ def main(servers: str | None) -> None:
         print(f"{attempt}: exit code {done.returncode}")
 
     balances: dict[str | None, int | None] = {}
-    for record in read_topic(log, f"balances-{run}", STRING, LONG):  # it reads what is committed
+    for record in read_topic(log, f"balances-{run}", STRING, LONG):  # a consumer that reads committed records only
         balances[record.key] = record.value
     for account, balance in sorted(balances.items(), key=str):
         print(f"{account}: {balance} payments")

@@ -1,4 +1,4 @@
-"""A processor with a store of its own and a punctuator: whose shopping cart has lain untouched for half an hour?
+"""A processor with a store and a punctuator: it reports shopping carts that nobody has touched for half an hour.
 
 Run it: python examples/forgotten_carts.py
 """

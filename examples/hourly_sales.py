@@ -1,7 +1,7 @@
-"""A sum for each hour, and what becomes of records that come too late.
+"""A sum for each hour, and a count of the records that come too late.
 
-A window takes records until the newest record is `grace_ms` past its end. What comes later is left out of the sum, and
-counted: a metric of the instance says how many records were dropped, and why.
+A window takes records until the newest record is `grace_ms` past its end. A record that comes later is left out of the
+sum and counted: a metric of the instance has the number of dropped records, and the reason.
 
 Run it: python examples/hourly_sales.py
 """

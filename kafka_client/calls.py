@@ -1,4 +1,4 @@
-"""One call to the cluster: tries with growing pauses, until an answer comes or `default.api.timeout.ms` has passed.
+"""Retries a call to the cluster, with growing pauses, until it succeeds or `default.api.timeout.ms` has passed.
 
 Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
 """
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat `attempt` while it raises NotNow, and return its result. `what`: the request, for error messages.
+    """Repeat `attempt` while it raises NotNow, and return its result. `what`: names the request in error messages.
 
     Raises KafkaUnavailable when the time is over, and any other error of `attempt`.
     """

@@ -26,7 +26,9 @@ except ModuleNotFoundError as missing:
 CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
-"""Shorter than the coordinator waits for a cluster, so that it places tasks without lags rather than put it off."""
+"""Shorter than the time that the coordinator waits for a cluster. So when offsets cannot be read, the coordinator
+places tasks without lags, and does not postpone the rebalance.
+"""
 
 
 def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:

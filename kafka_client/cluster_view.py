@@ -1,7 +1,7 @@
-"""A Kafka cluster as the leader of a rebalance sees it: topics, racks, changelog ends and committed offsets, now.
+"""Reads the view of a cluster that the leader of a rebalance needs: topics, racks, changelog ends, committed offsets.
 
 Rules: when topics cannot be listed, the rebalance fails. When offsets cannot be read, it goes on without lags, as
-Kafka's does. End offsets are high watermarks. A source topic that serves as changelog ends at the application's
+Kafka's leader does. End offsets are high watermarks. A source topic that serves as changelog ends at the application's
 committed offset. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
 `StreamsPartitionAssignor.populateClientStatesMap`.
 """
@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TypeVar
 
-from assignor.clients.end_offsets import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
+from assignor.clients.client_state import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.types import TopicPartition

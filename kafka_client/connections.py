@@ -2,10 +2,10 @@
 
 Rules: a request for any broker goes over an open connection, else to a broker of the last metadata, else to a bootstrap
 server. So a cluster whose brokers have all moved is found again. A failure that no retry can mend (credentials,
-certificates) raises KafkaRefused; one that may pass (nothing listens, connection lost, too slow) raises NotNow. This
-builds on aiokafka's connections, not on its client, which hides such reasons and never returns to the bootstrap
-servers. Connections that nobody closes are closed when their owner is collected, or when the program ends: a script of
-one line has no place to close them.
+certificates) raises KafkaRefused. A failure that may pass (nothing listens, the connection is lost, the broker is too
+slow) raises NotNow. This builds on aiokafka's connections, not on its client, which hides such reasons and never
+returns to the bootstrap servers. Connections that no caller has closed are closed when their owner is collected, or
+when the program ends: a script of one line has no place to close them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kafka_client.settings.client_settings import ClientSettings
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
-"""How long the end of the program waits for connections that nobody has closed."""
+"""The end of the program waits for this long for connections that no caller has closed."""
 
 
 class Connections:
@@ -59,7 +59,7 @@ class Connections:
         self._brokers = dict(brokers)
 
     def add_broker(self, node_id: int, address: Address) -> None:
-        """Add a broker named by an answer, which the newest metadata may not have yet."""
+        """Add a broker that an answer names. The newest metadata may lack it."""
         self._brokers[node_id] = address
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
@@ -123,7 +123,9 @@ class Connections:
             except TimeoutError:
                 raise NotNow(f"{_text(address)} did not accept a connection within {setup_s:g} s") from None
             except (OSError, KafkaError, NotImplementedError) as error:
-                self._arguments = None  # the next connection reads the files again: certificates may have been renewed
+                self._arguments = (
+                    None  # the next connection reads the files again, because certificates may have been renewed
+                )
                 raise _reason(address, error) from error
             self._open[address] = connection
             return connection
@@ -150,7 +152,9 @@ _closing: set[concurrent.futures.Future[None]] = set()
 
 
 def _close_later(opened: dict[Address, AIOKafkaConnection], loop: asyncio.AbstractEventLoop, process_id: int) -> None:
-    """In their loop, and without waiting for it: the collector may call this anywhere."""
+    """Close the connections in their loop, without waiting for it: the garbage collector may call this in any
+    thread.
+    """
     left = list(opened.values())
     opened.clear()
     if process_id != os.getpid():
@@ -168,14 +172,14 @@ async def _close_all(left: list[AIOKafkaConnection]) -> None:
 
 @atexit.register
 def _close_at_exit() -> None:
-    for each in list(_used):  # finalizers do nothing any more
+    for each in list(_used):  # at exit, finalizers have no effect
         if each._loop is not None:
             _close_later(each._open, each._loop, each._process_id)
     concurrent.futures.wait(list(_closing), _LONGEST_END_S)
 
 
 def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
-    """The reason behind aiokafka's error, including the cause of a "connection closed"."""
+    """The reason for aiokafka's error, including the cause of a "connection closed"."""
     where, cause = _text(address), error
     while isinstance(cause, KafkaConnectionError) and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -218,5 +222,5 @@ def _text(address: Address) -> str:
 
 def _words(error: BaseException) -> str:
     """The broker's own text, else the kind of error. aiokafka adds its own name and number to the text."""
-    said = next((argument for argument in error.args if isinstance(argument, str)), "")
-    return said or type(error).__name__
+    text = next((argument for argument in error.args if isinstance(argument, str)), "")
+    return text or type(error).__name__

@@ -1,4 +1,4 @@
-"""The error codes in brokers' answers: which of them call for another try, and what the others mean to the user.
+"""The error codes in brokers' answers: whether a retry may succeed, and the text of each final error for the user.
 
 Source: `Errors` of kafka-clients; a code is retriable here when its exception there is a `RetriableException`.
 """

@@ -2,12 +2,12 @@
 
     KafkaClientError
     ├── KafkaUnavailable             no broker answered in time: try again later
-    ├── KafkaRefused                 the brokers said no: change something first
+    ├── KafkaRefused                 the brokers refuse it: change something first
     │   ├── TopicHasOtherPartitions
     │   ├── InconsistentProtocol
     │   └── InvalidSessionTimeout
     ├── UnknownTopic
-    ├── MembershipError              the group coordinator's answer to a member that has to rejoin or end
+    ├── MembershipError              the group coordinator tells a member to rejoin or to end
     │   ├── GroupRebalancing, StaleGeneration, UnknownMember
     │   └── FencedInstance
     └── NotNow                       one try failed; `calls.call` tries again
@@ -35,7 +35,7 @@ class KafkaUnavailable(KafkaClientError, Unavailable):
 
 
 class NotNow(KafkaClientError):
-    """One try failed for a reason that may pass, such as a partition without a leader. The message gives the reason.
+    """A try failed for a reason that may pass, such as a partition without a leader. The message gives the reason.
 
     `calls.call` catches it, refreshes the metadata and tries again, so callers of `ClusterAdmin` never see it.
     `code`: Kafka's error code, None when no broker answered.

@@ -1,8 +1,8 @@
-"""An event loop in a thread of its own: a synchronous face of asynchronous clients for callers that are threads.
+"""An event loop in a thread of its own: threads run coroutines of asynchronous clients in it, and wait for the results.
 
 Rules: any thread except the loop's own may call `run`, several at once. After a fork the child has no such thread, so
-its next call starts a new thread and loop. What belongs to the old loop, such as connections, stays with the parent,
-and the child does not touch it.
+its next call starts a new thread and loop. Objects of the old loop, such as connections, belong to the parent, and the
+child does not touch them.
 """
 
 from __future__ import annotations

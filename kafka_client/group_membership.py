@@ -1,13 +1,13 @@
 """One member of a classic group, on raw bytes: join, sync, heartbeat, leave.
 
-aiokafka's own consumer reads each subscription as version 0 and writes it again, which loses what members of Kafka
-Streams own. Here metadata and assignments pass through unchanged. Rules:
+aiokafka's own consumer reads each subscription as version 0 and writes it again, which loses the owned partitions of
+Kafka Streams' members. Here metadata and assignments pass through unchanged. Rules:
 
 - A call is repeated while the coordinator moves, loads or cannot be reached, up to `default.api.timeout.ms`; then it
-  raises KafkaUnavailable. A decision of the coordinator is raised as a MembershipError.
+  raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the call raises a MembershipError.
 - The broker may park a join for a whole rebalance, and meanwhile reads no other request of that connection. So a
   member's requests have a connection of their own, and leaving uses another one.
-- The member id survives rebalances. After UnknownMember it is dropped, and the next join is that of a new member.
+- The member id survives rebalances. After UnknownMember the id is dropped, and the next join is that of a new member.
 - The caller makes one call at a time. Source: `AbstractCoordinator`.
 """
 
@@ -139,7 +139,7 @@ class GroupMembership:
 
     @property
     def session_timeout_ms(self) -> int:
-        """What the next join asks for."""
+        """The session time-out that the next join asks for."""
         return self._member.session_timeout_ms
 
     @session_timeout_ms.setter
@@ -172,7 +172,7 @@ class GroupMembership:
         try:
             response = await self._joined(metadata, reason)
         except asyncio.CancelledError:
-            await self._parking.close()  # its answer has yet to arrive on this connection
+            await self._parking.close()  # the answer to that join still arrives on this connection
             raise
         self._joining = False
         self._member_id, self._generation_id = response.member_id, response.generation_id
@@ -186,7 +186,9 @@ class GroupMembership:
         )
 
     async def join_as_returning(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """A static member's join after a restart: it takes its own place under a new member id. Raises as `join`."""
+        """Join as a static member after a restart: the member keeps its place, with a new member id. Raises as
+        `join`.
+        """
         assert self._member.group_instance_id is not None, "a dynamic member would join beside itself"
         self._forget()
         return await self.join(metadata, reason)
@@ -285,7 +287,7 @@ class GroupMembership:
                 raise
             except TimeoutError:
                 self._coordinator = None
-                await connections.close()  # a late answer must not be taken for that of the next request
+                await connections.close()  # a late answer must not be taken for the answer to the next request
                 raise NotNow(f"broker {coordinator} did not answer within {REQUEST_TIMEOUT_MS}") from None
             return response
 

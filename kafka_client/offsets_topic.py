@@ -1,10 +1,10 @@
-"""`__consumer_offsets`, where the brokers keep every generation of every group, read as they write it.
+"""Reads `__consumer_offsets`, where the brokers store every generation of every group, while they write it.
 
-Rules: all records of a group are in one partition, chosen by the hash of its id. Only keys of the requested groups come
-out, and no offset commits. Reads are uncommitted: group metadata is never part of a transaction, offset commits are,
-and an open transaction would hold up a reader of committed records. The topic is compacted, so older generations may be
-missing. Reading joins no group and commits nothing.
-Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
+Rules: all records of a group are in one partition, chosen by the hash of its id. Only records of the requested groups
+are returned, and no offset commits. Reads are uncommitted: group metadata is never part of a transaction, offset
+commits are, and an open transaction would hold up a reader of committed records. The topic is compacted, so older
+generations may be missing. Reading joins no group and commits nothing. Source: `GroupCoordinatorService.partitionFor`,
+`GroupCoordinatorRecordHelpers`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import aiokafka
 from aiokafka import errors
 
 from assignor.errors import DecodeError
-from assignor.java.order import string_hash
+from assignor.java.hash_codes import string_hash
 from assignor.protocol.group_metadata import GroupMetadataKey, OtherGroupKey, decode_group_key
 from kafka_client.errors import KafkaRefused, KafkaUnavailable
 from kafka_client.settings.client_settings import ClientSettings
@@ -114,7 +114,7 @@ class OffsetsTopic:
         return {partition.partition: end for partition, end in ends.items()}
 
     async def read(self) -> GroupRecords:
-        """The next records, or none after half a second, also while no broker answers.
+        """The next records; none if none came within half a second, also while no broker answers.
 
         Raises KafkaRefused when the user may not read the topic.
         """

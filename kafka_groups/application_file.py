@@ -1,8 +1,8 @@
-"""What an operator provides about an application: a file with its topology, and its own properties.
+"""Reads an application as an operator describes it: a file with its topology, and its own properties.
 
 The file is the text of the application's `Topology#describe`, or JSON: `input.topology` of rebalance/1, or a whole
 definition (`input` of rebalance/1, as the coordinator takes it, or a line of a recording). Members and cluster in a
-definition are ignored. Of the properties only those of the leader are used; an application has many others.
+definition are ignored. Only the properties that the leader reads are used; an application has many others.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read_application_file(path: Path) -> ApplicationFile:
 
 
 def placement_configs(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those of the application's properties that the assignor uses."""
+    """The properties of the application that the assignor uses."""
     return {key: value for key, value in properties.items() if key in KNOWN_KEYS or key.startswith(TOPIC_PREFIX)}
 
 

@@ -1,7 +1,7 @@
 """The recorded line of a generation that began and never got an assignment. Pure.
 
-Nobody writes down what such a generation was about: its leader was gone, or another rebalance overtook it. What its
-members sent, they sent again for the generation that came next. So the line has that one's input, and no output.
+No record describes such a generation: its leader was gone, or another rebalance overtook it. Its members sent their
+subscriptions again for the next generation. So the line has the input of the next generation, and no output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _OF_THE_OUTCOME = ("output", "led_by")
 
 
 def interrupted_document(id: str, generation_id: int, why: str, following: Mapping[str, object]) -> dict[str, object]:
-    """A rebalance/1 line. `why`: a clause. `following`: the line of the generation that came next."""
+    """A rebalance/1 line. `why`: a clause, such as `OVERTAKEN`. `following`: the line of the next generation."""
     line = {key: value for key, value in following.items() if key not in _OF_THE_OUTCOME}
     return {
         **line,

@@ -1,4 +1,4 @@
-"""What `assignor record` and `assignor lead` share: the extra they need, and options that both have."""
+"""The extra that `assignor record` and `assignor lead` need, and the options that both have."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Stores = Annotated[
     typer.Option(
         "--store",
         metavar="STORE=WHAT",
-        help="What Topology#describe does not say: STORE=not-logged, STORE=topic:NAME, STORE=key-value, "
+        help="A fact that Topology#describe lacks: STORE=not-logged, STORE=topic:NAME, STORE=key-value, "
         "STORE=retention.ms:N (windowed) or STORE=history.retention.ms:N (versioned).",
     ),
 ]

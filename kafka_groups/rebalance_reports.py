@@ -7,15 +7,14 @@ fails, and shows RebalanceNotReported as a warning.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-import httpx
 import tenacity
 
 from assignor.errors import AssignorFault
-from coordinator_client.access.tls import client_context, tls_problem
 from coordinator_client.addresses import CoordinatorCall
-from coordinator_client.calls import Asked, CoordinatorAddress, NoAnswer, Unanswered, ask, group_path, refusal_of
+from coordinator_client.calls import CoordinatorAddress, CoordinatorRefused, NoAnswer, group_path
+from coordinator_client.http_client import CoordinatorHttpClient
 
 _ANSWER_TIMEOUT_S = 10.0
 _TRIES = 3
@@ -26,48 +25,25 @@ class RebalanceNotReported(AssignorFault):
     """The coordinator could not be reached, or refused the rebalance. The message says why."""
 
 
-class _TryAgain(Exception):
-    pass
-
-
 def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
     """`document`: rebalance/1. Reporting a rebalance twice is no error.
 
-    Raises RebalanceNotReported; InputError when the coordinator's token, or a file for TLS, can no longer be read.
+    Raises RebalanceNotReported; InputError when the coordinator's token, or a file for TLS, can no longer be read, and
+    for an address whose host cannot be called.
     """
-    headers = {"Content-Type": "application/json", **coordinator.headers()}
     body = json.dumps(document, separators=(",", ":")).encode()
     call = CoordinatorCall(f"{group_path(str(document['group_id']))}/rebalances", _ANSWER_TIMEOUT_S)
-    tls = client_context(coordinator.addresses.secured, httpx.create_ssl_context)
-    with httpx.Client(headers=headers, trust_env=False, verify=tls) as http:
-
-        def send(asked: Asked) -> httpx.Response:
-            try:
-                return http.post(asked.url, content=body, extensions={"timeout": asked.time_left})
-            except (httpx.HTTPError, httpx.InvalidURL) as fault:
-                raise Unanswered(tls_problem(fault) or str(fault) or type(fault).__name__) from None
-
-        try:
-            for attempt in tenacity.Retrying(
-                retry=tenacity.retry_if_exception_type(_TryAgain),
-                stop=tenacity.stop_after_attempt(_TRIES),
-                wait=tenacity.wait_exponential(_FIRST_PAUSE_S) + tenacity.wait_random(0, _FIRST_PAUSE_S),
-                reraise=True,
-            ):
-                with attempt:
-                    _post(coordinator, call, send)
-        except _TryAgain as fault:
-            raise RebalanceNotReported(f"coordinator at {coordinator.url}: {fault}") from None
-
-
-def _post(coordinator: CoordinatorAddress, call: CoordinatorCall, send: Callable[[Asked], httpx.Response]) -> None:
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(_TRIES),
+        wait=tenacity.wait_exponential(_FIRST_PAUSE_S) + tenacity.wait_random(0, _FIRST_PAUSE_S),
+    )
+    headers = {"Content-Type": "application/json"}
     try:
-        address, response = ask(coordinator.addresses, call, send)
-    except NoAnswer as fault:
-        raise _TryAgain(str(fault)) from None
-    if response.is_success:
-        return
-    refusal = refusal_of(response.status_code, response.content)
-    if refusal.may_be_repeated:
-        raise _TryAgain(f"status {refusal.status}: {refusal.detail}")
-    raise RebalanceNotReported(f"{address}{call.path}: status {refusal.status}: {refusal.detail}")
+        with CoordinatorHttpClient(coordinator.addresses, coordinator.token(), headers=headers) as http:
+            http.call("POST", call, content=body, retrying=retrying)
+    except NoAnswer as error:
+        raise RebalanceNotReported(f"coordinator at {coordinator.url}: {error}") from None
+    except CoordinatorRefused as error:
+        refusal = error.refusal
+        place = f"coordinator at {coordinator.url}" if refusal.may_be_repeated else f"{error.address}{call.path}"
+        raise RebalanceNotReported(f"{place}: status {refusal.status}: {refusal.detail}") from None

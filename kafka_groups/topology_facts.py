@@ -1,14 +1,14 @@
-"""What the command line says of an application's topology, because the text of `Topology#describe` does not.
+"""Facts of an application's topology that the text of `Topology#describe` lacks, from options of the command line.
 
-| option | what it says |
+| option | fact |
 |---|---|
 | `--store STORE=not-logged` | the store has no changelog |
-| `--store STORE=topic:NAME` | is restored from a topic that the application reads, without a changelog of its own |
-| `--store STORE=key-value` | is neither windowed nor versioned |
-| `--store STORE=retention.ms:N` | is windowed; its changelog keeps windowstore.changelog.additional.retention.ms more |
-| `--store STORE=history.retention.ms:N` | is versioned |
+| `--store STORE=topic:NAME` | the store is restored from this topic, which the application reads; it has no changelog |
+| `--store STORE=key-value` | the store is neither windowed nor versioned |
+| `--store STORE=retention.ms:N` | windowed; the changelog keeps windowstore.changelog.additional.retention.ms more |
+| `--store STORE=history.retention.ms:N` | the store is versioned |
 | `--copartitioned A,B` | Kafka requires these topics to have equal numbers of partitions, as for a join |
-| `--not-copartitioned A,B` | it does not: the processor that shows both is the user's own |
+| `--not-copartitioned A,B` | Kafka does not require it: the processor that both topics lead to is the user's own |
 
 The application's `topology.optimization` says whether the tables of the DSL are restored from their source topics.
 """
@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
-from assignor.topology.described.copartition import COPARTITIONED, NOT_COPARTITIONED, CopartitionFacts
-from assignor.topology.described.stores import StoreFacts
+from kafka_groups.described.copartition import COPARTITIONED, NOT_COPARTITIONED, CopartitionFacts
+from kafka_groups.described.stores import StoreFacts
 
 TOPOLOGY_OPTIMIZATION = "topology.optimization"
 _REUSES_SOURCE_TOPICS = frozenset({"all", "reuse.ktable.source.topics"})
@@ -38,7 +38,7 @@ class TopologyFacts:
     copartition: CopartitionFacts = field(default_factory=CopartitionFacts)
 
     def check_unused(self, path: str) -> None:
-        """Raises InputError when options say something of a topology that `path` already has in full."""
+        """Raises InputError when options add facts to a topology that `path` already has in full."""
         for option, facts in (("--store", self.stores), (COPARTITIONED, self.copartition)):
             if facts:
                 raise InputError(f"goes with the text of Topology#describe only; {path} already has it all", option)

@@ -1,1 +1,1 @@
-"""What our processes need of the operating system: files of their owner alone, whole files, limits, forks."""
+"""Services of the operating system: private files, files that appear as a whole, limits, forks."""

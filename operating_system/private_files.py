@@ -1,8 +1,9 @@
 """Files and directories for their owner alone: 0600 and 0700, whatever the umask is.
 
-Rules: only what is new gets these permissions. What is there already keeps its own, because somebody may have opened it
-on purpose; who starts a program is told how to close it (`how_to_close`). A lock is different: nobody reads one, and
-whoever may open it, if only to read, may hold it for ever. So only they may open a lock who may write what it guards.
+Rules: only new files and directories get these permissions. Existing ones keep theirs, because somebody may have opened
+them on purpose; a warning names the command that closes them (`access_warning`). A lock is different: no process reads
+its content, and a process that may open it, if only to read, may hold it for ever. So only users that may write the
+guarded file may open its lock.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OTHERS_PASS = stat.S_IXGRP | stat.S_IXOTH
 
 
 def create_private_file(file: Path) -> None:
-    """An empty file, unless it is there. For programs that would create it with the umask, as SQLite does. Raises
+    """Create an empty file unless it exists, for libraries that would create it with the umask, as SQLite does. Raises
     OSError.
     """
     with contextlib.suppress(FileExistsError):
@@ -37,22 +38,24 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def write_private_text(file: Path, text: str) -> None:
-    """In UTF-8, in place of what is in the file. Raises OSError."""
+    """Replace the content of the file, in UTF-8. Raises OSError."""
     with open(file, "w", encoding="utf-8", opener=private_opener) as stream:
         stream.write(text)
 
 
 def make_private_directory(directory: Path) -> None:
-    """As `mkdir -p`; each directory that is new belongs to its owner alone. Raises OSError."""
+    """Make the directory and its parents; each new one is its owner's alone. Raises OSError."""
     for one in (*reversed(directory.parents), directory):
         if not os.path.isdir(one):
             one.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
 
 
 def open_lock(lock: Path, guarded: Path) -> int:
-    """The descriptor of the lock's file, to which nobody has access who may not write `guarded`. Raises OSError."""
+    """Open the lock's file and return its descriptor. Only users that may write `guarded` get access. Raises
+    OSError.
+    """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-    with contextlib.suppress(OSError):  # another user's lock: what it allows is that user's to say
+    with contextlib.suppress(OSError):  # another user's lock: that user decides its permissions
         is_now, wanted = stat.S_IMODE(os.fstat(descriptor).st_mode), _mode_of_writers(guarded)
         if is_now & _OTHERS & ~wanted:
             os.fchmod(descriptor, is_now & wanted)
@@ -68,18 +71,18 @@ def _mode_of_writers(guarded: Path) -> int:
 
 
 def warn_if_readable_by_others(path: Path) -> None:
-    """Logs what `how_to_close` says, once for each path in a process."""
+    """Log the text of `access_warning`, once for each path in a process."""
     if path in _warned_of:
         return
-    line = how_to_close(path)
+    line = access_warning(path)
     if line is not None:
         _warned_of.add(path)
         _logger.warning("%s", line)
 
 
-def how_to_close(path: Path) -> str | None:
-    """A line that says that other users of the machine can open `path`, and the command against it; None when they
-    cannot, or there is nothing.
+def access_warning(path: Path) -> str | None:
+    """A warning that other users of the machine can open `path`, with the command that closes it; None if they cannot,
+    or if `path` does not exist.
     """
     try:
         mode = path.stat().st_mode

@@ -1,15 +1,16 @@
-"""The operating system's limit of open files, what to do about its errors, freed memory, and what a fork resets.
+"""The limit of open files, advice for errors of the operating system, freed memory, and objects to reset after a fork.
 
 The service and the runtime both need this, and neither imports the other. `raise_open_file_limit` changes this process.
 
 The child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite forbids
 using such a connection in the child, and even closing it. Spark forks processes that may hold a log which their parent
-has opened. So `reset_in_children` has objects reset in the child, before anything else runs there.
+has opened. So `reset_in_children` registers objects that are reset in the child before anything else runs there.
 """
 
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import resource
 import weakref
@@ -32,9 +33,9 @@ _ADVICE: Mapping[int, str] = {
 
 
 def advice_of(error: OSError | str) -> str | None:
-    """What to do about an error of the operating system; None for an error that is none, or that needs no advice.
+    """Advice for an error of the operating system; None for any other error, and for one without advice.
 
-    `error`: also the text of a library that puts the system's own words into its error, as RocksDB and httpx do.
+    `error`: also the text of a library's error that contains the system's message, as those of RocksDB and httpx do.
     """
     if isinstance(error, OSError):
         return _ADVICE.get(error.errno or 0)
@@ -42,7 +43,7 @@ def advice_of(error: OSError | str) -> str | None:
 
 
 def with_advice(error: OSError | str) -> str:
-    """The error's text, and behind it what to do about it, if that is known."""
+    """The error's text, followed by the advice for it, if there is one."""
     advice = advice_of(error)
     return str(error) if advice is None else f"{error}; {advice}"
 
@@ -51,7 +52,7 @@ def raise_open_file_limit() -> int:
     """Raise the soft limit of open files to the hard one, as a JVM does when it starts. Returns the soft limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        # a system may refuse its own hard limit: what counts is what is read back
+        # a system may refuse its own hard limit, so the limit is read back below
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -59,8 +60,8 @@ def raise_open_file_limit() -> int:
 
 
 def return_freed_memory() -> None:
-    """Return what this process has freed to the operating system. glibc keeps it (`malloc_trim`); other C libraries
-    return it by themselves. Takes milliseconds after a burst, without the interpreter lock.
+    """Return the memory that this process has freed to the operating system. glibc keeps it (`malloc_trim`); other C
+    libraries return it by themselves. Takes milliseconds after a burst, without the interpreter lock.
     """
     if (trim := _malloc_trim()) is not None:
         trim(0)
@@ -68,14 +69,14 @@ def return_freed_memory() -> None:
 
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    import ctypes  # a Python without it can run all that returns no memory
+    import ctypes  # a Python without ctypes works, and returns no memory
 
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class SurvivesFork(Protocol):
     def reset_after_fork(self) -> None:
-        """Forget what belongs to the parent. Called in the child, which has a single thread."""
+        """Drop everything that belongs to the parent. Called in the child, which has a single thread."""
         ...
 
 
@@ -92,3 +93,13 @@ def _reset_all() -> None:
 
 
 os.register_at_fork(after_in_child=_reset_all)
+
+
+def freeze_loaded_objects() -> None:
+    """Have the collector never look at the present objects again: modules, classes, functions.
+
+    A full collection looks at every object, and the modules of a process are a few hundred thousand. For a process that
+    only serves, to call once when everything is loaded: cycles among these objects are never freed.
+    """
+    gc.collect()
+    gc.freeze()

@@ -1,8 +1,8 @@
 """A file that appears as a whole or not at all.
 
-Rules: what is written goes to a file beside it, which takes its name in the end. A link stays a link, and the file that
-it leads to is replaced. What is no file, such as `/dev/null` or a pipe, is written to as it is: taking its name would
-take it away from the whole machine.
+Rules: the bytes go to a temporary file beside the target, which is renamed to the target at the end. A link stays a
+link, and the file that it leads to is replaced. A target that is not a regular file, such as `/dev/null` or a pipe, is
+written to directly: a rename would replace the device for the whole machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 
 def takes_the_name(path: str | os.PathLike[str]) -> bool:
-    """Whether a file may take this name: there is none yet, or it is a file. Raises OSError."""
+    """Whether a file may be renamed to this path: the path is free, or is a regular file. Raises OSError."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:

@@ -30,8 +30,8 @@ from assignor.task_assignors.base import (
     PlacementProblem,
     PublicInterfaceAssignor,
     TaskAssignor,
+    validate_placement,
 )
-from assignor.task_assignors.placement_validation import validate_placement
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
 from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance

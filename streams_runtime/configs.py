@@ -13,9 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from assignor.configs import KNOWN_KEYS, RACK_AWARE_ASSIGNMENT_TAGS, AssignmentConfigs
+from assignor.configs import KNOWN_KEYS, RACK_AWARE_ASSIGNMENT_TAGS, AssignmentConfigs, whole_number
 from assignor.errors import InputError
-from assignor.java.config_values import whole_number
 from assignor.legal_names import LONGEST_NAME, NAME_RULE, is_legal_name, shown_name
 from assignor.near_names import did_you_mean
 from assignor.printable import shown_address

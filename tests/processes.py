@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -17,6 +18,22 @@ def children(pid: int) -> dict[int, str]:
 def processes_with(argument: str) -> set[int]:
     """Those that have it on their command line."""
     return {pid for pid, _, command in _running() if argument in command}
+
+
+def is_running(pid: int) -> bool:
+    """A process that has ended and that nobody has waited for is not."""
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(") ")[2].split()[0] != "Z"
+    return False
+
+
+def wait_until_gone(pids: Iterable[int], timeout_s: float) -> None:
+    """Until none of them runs. Raises AssertionError when time is up."""
+    deadline_s = time.monotonic() + timeout_s
+    for pid in pids:
+        while is_running(pid):
+            assert time.monotonic() < deadline_s, f"process {pid} still runs"
+            time.sleep(0.01)
 
 
 def _running() -> Iterator[tuple[int, Path, list[str]]]:

@@ -12,7 +12,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 _ON_ONE_SPARK_SESSION = (
     "tests/spark_jobs/batch/test_spark_engine.py",
-    "tests/spark_jobs/replay/test_command.py",
     "tests/spark_jobs/replay/test_dataframe.py",
     "tests/spark_jobs/sweep/test_command.py",
     "tests/spark_jobs/workers/test_running.py",
@@ -35,7 +34,6 @@ _PHASES: tuple[tuple[str, ...], ...] = (
     _ON_ONE_SPARK_SESSION,
     ("tests/acceptance/test_random_faults.py",),
     (
-        "tests/acceptance/test_failover.py",
         "tests/acceptance/test_replay.py",
         "tests/acceptance/test_demo.py",
         "tests/browser/test_spark_group.py",

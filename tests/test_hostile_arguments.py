@@ -16,7 +16,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -43,44 +43,38 @@ WORDS = (
 )
 
 
-@dataclass(frozen=True)
-class HostileFiles:
+def hostile_files(directory: Path) -> list[str]:
     """Paths that are given where a file is expected, and everywhere else."""
-
-    directory: Path
-    paths: list[str] = field(default_factory=list)
-
-    def write(self) -> list[str]:
-        contents = {
-            "empty": b"",
-            "bom": b"\xef\xbb\xbf{}",
-            "utf16": "a=b\n".encode("utf-16"),
-            "binary": bytes(range(256)),
-            "nul": b"\0" * 100,
-            "brace": b"{",
-            "list.json": b"[1, 2]",
-            "deep.json": b"[" * 100_000,
-            "number.json": b'{"a": 1e999999, "b": ' + b"9" * 5000 + b"}",
-            "surrogate.json": b'{"input": "\\ud800"}',
-            "keys.toml": b"a = 1\na = 2\n",
-            "broken.toml": b"[x\n",
-            "properties": b"key\\u12=1\n",
-            "cut.gz": b"\x1f\x8b\x08\x00\x00",
-        }
-        for name, content in contents.items():
-            (self.directory / name).write_bytes(content)
-        loop = self.directory / "loop"
-        loop.symlink_to(loop)
-        return [
-            *(str(self.directory / name) for name in contents),
-            str(self.directory),
-            str(loop),
-            str(self.directory / "none"),
-            str(self.directory / "empty" / "below"),
-            str(self.directory / ("n" * 300)),
-            "/dev/null",
-            "/proc/self/mem",
-        ]
+    contents = {
+        "empty": b"",
+        "bom": b"\xef\xbb\xbf{}",
+        "utf16": "a=b\n".encode("utf-16"),
+        "binary": bytes(range(256)),
+        "nul": b"\0" * 100,
+        "brace": b"{",
+        "list.json": b"[1, 2]",
+        "deep.json": b"[" * 100_000,
+        "number.json": b'{"a": 1e999999, "b": ' + b"9" * 5000 + b"}",
+        "surrogate.json": b'{"input": "\\ud800"}',
+        "keys.toml": b"a = 1\na = 2\n",
+        "broken.toml": b"[x\n",
+        "properties": b"key\\u12=1\n",
+        "cut.gz": b"\x1f\x8b\x08\x00\x00",
+    }
+    for name, content in contents.items():
+        (directory / name).write_bytes(content)
+    loop = directory / "loop"
+    loop.symlink_to(loop)
+    return [
+        *(str(directory / name) for name in contents),
+        str(directory),
+        str(loop),
+        str(directory / "none"),
+        str(directory / "empty" / "below"),
+        str(directory / ("n" * 300)),
+        "/dev/null",
+        "/proc/self/mem",
+    ]
 
 
 class _Contacted(SystemExit):
@@ -246,7 +240,7 @@ def files(tmp_path: Path, nobody_is_contacted: None) -> list[str]:
     assert run(["topics", "create", "--bootstrap-server=embedded:log", "name"]).code == 0
     assert run(["produce", "--bootstrap-server=embedded:log", "name", "lines"]).code == 0
     (tmp_path / "hostile").mkdir()
-    return HostileFiles(tmp_path / "hostile").write()
+    return hostile_files(tmp_path / "hostile")
 
 
 def _problems(name: str, files: list[str], enough: int | None) -> list[str]:

@@ -20,9 +20,10 @@ from assignor.assignment.task_assignment import (
     add_missing_clients,
 )
 from assignor.errors import IllegalArgumentError, IllegalStateError
-from assignor.task_assignors.racks.costs import Costs, Foreign
 from assignor.task_assignors.racks.optimization import (
     BALANCE_SUBTOPOLOGY,
+    Costs,
+    Foreign,
     Standbys,
     TaskMove,
     optimize_active_tasks,

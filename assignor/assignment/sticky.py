@@ -14,8 +14,9 @@ from assignor.assignment.application_state import ApplicationState
 from assignor.assignment.rack_optimization import RackAwareOptimizationParams, active_moves, standby_moves
 from assignor.assignment.task_assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
 from assignor.assignment.task_assignor import CustomTaskAssignor
-from assignor.java.order import JavaHashSet, hash_set_order, process_hash, task_hash
-from assignor.task_assignors.racks.costs import STATELESS_COSTS
+from assignor.java.hash_codes import process_hash, task_hash
+from assignor.java.order import JavaHashSet, hash_set_order
+from assignor.task_assignors.racks.optimization import STATELESS_COSTS
 from assignor.task_assignors.sticky import DEFAULT_COSTS, StickyPlacement
 from assignor.types import TaskId
 

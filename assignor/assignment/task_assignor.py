@@ -19,7 +19,8 @@ from assignor.assignment.task_assignment import AssignedTaskType, KafkaStreamsAs
 from assignor.assignment.validation import validate_task_assignment
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, NullPointerError
-from assignor.java.order import hash_set_order, task_hash
+from assignor.java.hash_codes import task_hash
+from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import AssignmentError, ClientPlacement, Placement, PlacementProblem
 from assignor.types import ProcessId, TaskId
 

@@ -6,7 +6,8 @@ from collections.abc import Set
 
 from assignor.assignment.application_state import ApplicationState
 from assignor.assignment.task_assignment import AssignedTaskType, KafkaStreamsAssignment, TaskAssignment
-from assignor.java.order import hash_set_order, task_hash
+from assignor.java.hash_codes import task_hash
+from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import AssignmentError
 from assignor.types import TaskId
 

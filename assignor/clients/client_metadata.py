@@ -16,10 +16,11 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
-from assignor.errors import ConfigError, IllegalStateError, NumberFormatError
-from assignor.java.order import hash_set_order, process_hash
+from assignor.errors import ConfigError, IllegalStateError, NumberFormatError, TaskAssignmentError
+from assignor.java.hash_codes import process_hash
+from assignor.java.order import hash_set_order
 from assignor.protocol.subscription_info import MemberSubscription, decode_members
-from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions
+from assignor.protocol.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPORTED_VERSION
 from assignor.types import (
     JAVA_INT_MAX,
     AssignorErrorCode,
@@ -59,6 +60,48 @@ class ClientMetadata:
     offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
     reported_tasks: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     first_rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedVersions:
+    """The versions of the subscriptions of one rebalance.
+
+    `min_received`: the lowest version of a subscription, at most LATEST_SUPPORTED_VERSION; all assignments are written
+    in it. `min_supported`: the lowest of the members' latest supported versions, UNKNOWN_VERSION when a member does
+    not send it. `future`: a received version above LATEST_SUPPORTED_VERSION, that of the last such member; None
+    without one.
+    """
+
+    min_received: int = LATEST_SUPPORTED_VERSION
+    min_supported: int = LATEST_SUPPORTED_VERSION
+    future: int | None = None
+
+    def is_version_probing(self) -> bool:
+        """Whether another rebalance with lower versions must follow.
+
+        Raises TaskAssignmentError when a future member meets one so old that it cannot probe.
+        """
+        if self.future is None:
+            return False
+        if self.min_received >= EARLIEST_PROBEABLE_VERSION:
+            return True
+        raise TaskAssignmentError(
+            f"Received a future (version probing) subscription (version: {self.future}) and an incompatible "
+            f"pre Kafka 2.0 subscription (version: {self.min_received}) at the same time."
+        )
+
+
+def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
+    """Folds (version, latest supported version) of every subscription, in the order of the members."""
+    min_received = LATEST_SUPPORTED_VERSION
+    min_supported = LATEST_SUPPORTED_VERSION
+    future: int | None = None
+    for used, latest_supported in versions:
+        min_received = min(min_received, used)
+        min_supported = min(min_supported, latest_supported)
+        if used > LATEST_SUPPORTED_VERSION:
+            future = used
+    return ReceivedVersions(min_received, min_supported, future)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,224 +1,65 @@
-"""Java's hash codes, and maps and sets that are walked in Java's order.
+"""Java's hash maps and hash sets, walked in Java's order.
 
 Some of Kafka's choices fall on the first client, task or member that a `HashMap` or `HashSet` yields, so its order is
-part of the behaviour. Source: `HashMap`, `HashSet`, `Collectors.toSet` of Java 17, and the `hashCode` of `TaskId`,
-`ProcessId` (`UUID`), `TopicPartition`, `HostInfo` and `String`.
+part of the behaviour. The order follows from four rules of Java's table:
 
-Java's ways to fill a collection can each give another order. They are written like this here:
+1. A table is an array of buckets, and their number, the capacity, is a power of two. A key lies in the bucket
+   `spread & (capacity - 1)`, where `spread = hash ^ (hash >>> 16)` mixes the high half of the hash code into the low
+   half: the mask keeps low bits only. A walk visits the buckets from 0 up, and in each bucket the keys in the order of
+   its list.
+2. A new key goes to the end of its bucket's list. (`computeIfAbsent` alone puts it at the front.)
+3. When more than 3/4 of the capacity is in use, the table doubles, and it never shrinks. The mask then keeps one bit
+   more, so the keys of bucket b stay in b or go to b + old capacity. Both halves keep the order they had in the list.
+4. A ninth key in one bucket doubles the table as long as it has fewer than 64 buckets. From 64 buckets on, that bucket
+   becomes a red-black tree (`tree_bin.py`), which changes the order of its list. Such a bucket is crowded.
+
+By rules 1 to 3 a table without a crowded bucket has an order that does not depend on how it grew: sort the keys by
+`spread & (capacity - 1)` with a stable sort, that is, keys of one bucket stay in the order in which they were added.
+Only the final capacity has to be known. This holds for nearly every table, and `uncrowded_order` computes no more. A
+bucket can be crowded while the table is small and no longer be so when it has grown, but what the tree did to the list
+remains. So `uncrowded_capacity` looks at each capacity on the way, with the keys that the table held then.
+`JavaHashSet` follows all four rules, for the tables that have had a crowded bucket, and for those that keys leave.
+
+Java's ways to fill a collection can each give another order, because they differ in capacity or in the way keys are
+added. They are written like this here:
 
 - `new HashSet<>()`, `new HashSet<>(n)`, then `add` or `addAll`, and `Collectors.toSet()`: `JavaHashSet(items)`,
-  `JavaHashSet(items, initial_capacity=n)`
-- `new HashSet<>(collection)`: `JavaHashSet.copy_of(collection)`
-- `new HashMap<>()`, then `put`, and `Collectors.toMap`: `JavaHashMap(items)`
+  `JavaHashSet(items, initial_capacity=n)`; when only the order is wanted, `hash_set_order`
+- `new HashSet<>(collection)`: `JavaHashSet.copy_of(collection)`, `hash_set_copy_order`
+- `new HashMap<>()`, then `put`, and `Collectors.toMap`: `JavaHashMap(items)` (`hash_map.py`)
 - `new HashMap<>()`, then `computeIfAbsent`: `compute_if_absent_order(keys)`
-- `new HashMap<>(map)`: `JavaHashMap.copy_of(mapping)`; `putAll`: `put_all`
+- `new HashMap<>(map)`: `JavaHashMap.copy_of(mapping)`, `hash_map_copy_order`; `putAll`: `put_all`
+
+Source: `HashMap`, `HashSet`, `Collectors.toSet` of Java 17 (19 and later give copies a slightly smaller table).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, MutableSet
-from functools import lru_cache
-from typing import TypeVar
+from collections import Counter
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    MutableSet,
+    Sequence,
+)
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any, TypeVar
 
-from assignor.java.buckets import DEFAULT_INITIAL_CAPACITY, spreads_of_tasks, uncrowded_order
-from assignor.java.hash_table import JavaHashTable, capacity_to_copy
-from assignor.types import JAVA_INT_MAX, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
+from assignor.java.hash_codes import java_hash, task_hash
+from assignor.java.tree_bin import JavaTreeBin
+from assignor.types import JAVA_INT_MAX
 
 K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
-
-def int16(value: int) -> int:
-    """`Integer.shortValue()`."""
-    return ((value + 0x8000) & 0xFFFF) - 0x8000
-
-
-def int32(value: int) -> int:
-    """Wraps as Java's int arithmetic does."""
-    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
-
-
-def int64(value: int) -> int:
-    """Wraps as Java's long arithmetic does."""
-    return (value + 2**63) % 2**64 - 2**63
-
-
-@lru_cache(maxsize=16_384)  # a topic name is hashed again for every partition
-def string_hash(text: str) -> int:
-    """Source: `String.hashCode`, over UTF-16 code units."""
-    units: Iterable[int]
-    if text.isascii():
-        units = text.encode("ascii")
-    else:
-        raw = utf16_order(text)
-        units = (raw[at] << 8 | raw[at + 1] for at in range(0, len(raw), 2))
-    code = 0
-    for unit in units:
-        code = (31 * code + unit) & 0xFFFFFFFF
-    return int32(code)
-
-
-def task_hash(task: TaskId) -> int:
-    """Source: `TaskId.hashCode`; a task without a named topology adds 0 for the name."""
-    subtopology, partition, topology_name = task
-    code = ((31 + subtopology) * 31 + partition) * 31
-    if topology_name is not None:
-        code += string_hash(topology_name)
-    return code if 0 <= code <= JAVA_INT_MAX else int32(code)
-
-
-def process_hash(process_id: ProcessId) -> int:
-    """Source: `UUID.hashCode`."""
-    halves = process_id.high ^ process_id.low
-    return int32((halves >> 32) ^ halves)
-
-
-def topic_partition_hash(topic_partition: TopicPartition) -> int:
-    """Source: `TopicPartition.hashCode`."""
-    return int32(31 * (31 + topic_partition.partition) + string_hash(topic_partition.topic))
-
-
-def host_hash(host: HostInfo) -> int:
-    """Source: `HostInfo.hashCode`."""
-    return int32(31 * string_hash(host.host) + host.port)
-
-
-_HASH_BY_TYPE: dict[type, Callable[..., int]] = {
-    str: string_hash,
-    TaskId: task_hash,
-    ProcessId: process_hash,
-    TopicPartition: topic_partition_hash,
-    HostInfo: host_hash,
-    int: int32,
-}
-
-
-def java_hash(key: Hashable) -> int:
-    """`hashCode` of a string, task, process, partition, host or Java int. Raises TypeError for anything else."""
-    hash_of = _HASH_BY_TYPE.get(type(key))
-    if hash_of is None:
-        raise TypeError(f"no Java hash code is known for {type(key).__name__}")
-    return hash_of(key)
-
-
-class JavaHashSet(MutableSet[K]):
-    """A `java.util.HashSet`. Iterates over the keys as they are when the iteration starts.
-
-    `items` are added one after the other, so the table grows as it does in Java. `hash_of` returns int32.
-    """
-
-    __slots__ = ("_table",)
-
-    def __init__(
-        self,
-        items: Iterable[K] = (),
-        *,
-        initial_capacity: int = DEFAULT_INITIAL_CAPACITY,
-        hash_of: Callable[[K], int] = java_hash,
-    ) -> None:
-        self._table: JavaHashTable[K] = JavaHashTable(hash_of, initial_capacity)
-        self._table.add_all(items)
-
-    @classmethod
-    def copy_of(cls, items: Collection[K], hash_of: Callable[[K], int] = java_hash) -> JavaHashSet[K]:
-        """`new HashSet<>(collection)`: sized for all of `items` before the first is added."""
-        capacity = max(capacity_to_copy(len(items)), DEFAULT_INITIAL_CAPACITY)
-        return cls(items, initial_capacity=capacity, hash_of=hash_of)
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def __contains__(self, item: object) -> bool:
-        return item in self._table
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._table.order())
-
-    def add(self, value: K) -> None:
-        self._table.add(value)
-
-    def discard(self, value: K) -> None:
-        self._table.remove(value)
-
-    def add_all(self, items: Iterable[K]) -> None:
-        self._table.add_all(items)
-
-    def remove_all(self, items: Collection[K]) -> None:
-        """Source: `AbstractSet.removeAll`, which walks the smaller of the two."""
-        if len(self) > len(items):
-            for item in items:
-                self._table.remove(item)
-        else:
-            for item in [item for item in self if item in items]:
-                self._table.remove_while_iterating(item)
-
-    def retain_all(self, items: Collection[K]) -> None:
-        """Source: `AbstractCollection.retainAll`."""
-        for item in [item for item in self if item not in items]:
-            self._table.remove_while_iterating(item)
-
-    def __repr__(self) -> str:
-        return f"JavaHashSet({list(self)!r})"
-
-
-class JavaHashMap(MutableMapping[K, V]):
-    """A `java.util.HashMap`. Iterates over the keys as they are when the iteration starts.
-
-    `items` are put one after the other, as `update` does; `put_all` sizes the table first, as Java's `putAll` does.
-    """
-
-    __slots__ = ("_table", "_values")
-
-    def __init__(
-        self,
-        items: Iterable[tuple[K, V]] = (),
-        *,
-        initial_capacity: int | None = None,
-        hash_of: Callable[[K], int] = java_hash,
-    ) -> None:
-        self._table: JavaHashTable[K] = JavaHashTable(hash_of, initial_capacity)
-        self._values: dict[K, V] = dict(items)
-        self._table.add_all(self._values)
-
-    @classmethod
-    def copy_of(cls, entries: Mapping[K, V], hash_of: Callable[[K], int] = java_hash) -> JavaHashMap[K, V]:
-        """`new HashMap<>(map)`."""
-        copy = cls(hash_of=hash_of)
-        copy.put_all(entries)
-        return copy
-
-    def put_all(self, entries: Mapping[K, V]) -> None:
-        self._table.presize(len(entries))
-        self._table.add_all(entries)
-        self._values.update(entries)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._values
-
-    def __getitem__(self, key: K) -> V:
-        return self._values[key]
-
-    def __setitem__(self, key: K, value: V) -> None:
-        self._table.add(key)
-        self._values[key] = value
-
-    def __delitem__(self, key: K) -> None:
-        del self._values[key]
-        self._table.remove(key)
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._table.order())
-
-    def remove_while_iterating(self, key: K) -> None:
-        """As `Iterator.remove`, `removeIf` and `keySet().removeAll` of a larger collection do; KeyError when absent."""
-        del self._values[key]
-        self._table.remove_while_iterating(key)
-
-    def __repr__(self) -> str:
-        return f"JavaHashMap({list(self.items())!r})"
+DEFAULT_INITIAL_CAPACITY = 16
+MAXIMUM_CAPACITY = 1 << 30
+TREEIFY_THRESHOLD = 8
+MIN_TREEIFY_CAPACITY = 64
+_SPARSE = 16  # buckets for each key, from which on counting in an array of all buckets takes longer than in a dict
 
 
 def hash_set_order(
@@ -237,9 +78,17 @@ def hash_set_order(
     return keys
 
 
+def hash_map_copy_order(keys: Collection[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
+    """The order of `new HashMap<>(map)`, where `keys` are those of the map."""
+    table: JavaHashSet[K] = JavaHashSet(initial_capacity=None, hash_of=hash_of)
+    table.presize(len(keys))
+    table.add_all(keys)
+    return table.order()
+
+
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
     """The order of a `new HashMap<>()` after `computeIfAbsent` of each of `keys`, including repeated ones."""
-    table: JavaHashTable[K] = JavaHashTable(hash_of)
+    table: JavaHashSet[K] = JavaHashSet(initial_capacity=None, hash_of=hash_of)
     for key in keys:
         table.compute_if_absent(key)
     return table.order()
@@ -248,3 +97,350 @@ def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = jav
 def hash_set_copy_order(items: Collection[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
     """The order of `new HashSet<>(items)`."""
     return list(JavaHashSet.copy_of(items, hash_of))
+
+
+class JavaHashSet(MutableSet[K]):
+    """A `java.util.HashSet`. Iterates over the keys as they are when the iteration starts.
+
+    `items` are added one after the other, so the table grows as it does in Java. `initial_capacity`: the argument of
+    Java's constructor; None for the table of a `new HashMap<>()`, which `presize` may still size. `hash_of`: Java's
+    `hashCode` of a key, as int32.
+    """
+
+    __slots__ = ("_allocated", "_bins", "_capacity", "_hash_of", "_order", "_presized", "_spreads")
+
+    def __init__(
+        self,
+        items: Iterable[K] = (),
+        *,
+        initial_capacity: int | None = DEFAULT_INITIAL_CAPACITY,
+        hash_of: Callable[[K], int] = java_hash,
+    ) -> None:
+        self._hash_of = hash_of
+        self._presized = 0 if initial_capacity is None else table_size_for(initial_capacity)
+        self._capacity = self._presized or DEFAULT_INITIAL_CAPACITY
+        self._allocated = False
+        self._spreads: dict[K, int] = {}
+        # None: no bucket was ever crowded, so a stable sort of `_spreads` by bucket is enough until the next `add`
+        self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
+        self._order: list[K] | None = None
+        self.add_all(items)
+
+    @classmethod
+    def copy_of(cls, items: Collection[K], hash_of: Callable[[K], int] = java_hash) -> JavaHashSet[K]:
+        """`new HashSet<>(collection)`: sized for all of `items` before the first is added."""
+        capacity = max(capacity_to_copy(len(items)), DEFAULT_INITIAL_CAPACITY)
+        return cls(items, initial_capacity=capacity, hash_of=hash_of)
+
+    def __len__(self) -> int:
+        return len(self._spreads)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._spreads
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.order())
+
+    def __repr__(self) -> str:
+        return f"JavaHashSet({self.order()!r})"
+
+    def order(self) -> list[K]:
+        """All keys as Java walks them. The list is kept until the next change; do not modify it."""
+        if self._order is None:
+            bins = self._bins
+            if bins is None:
+                by_bucket = sorted(zip(self._buckets(), self._spreads, strict=True), key=itemgetter(0))
+                self._order = [key for _, key in by_bucket]
+            else:
+                self._order = [key for bucket in sorted(bins) for key in bins[bucket]]
+        return self._order
+
+    def add_all(self, keys: Iterable[K]) -> None:
+        """The same as `add` for each key; much faster when the table is empty."""
+        if self._spreads:
+            for key in keys:
+                self.add(key)
+            return
+        hash_of = self._hash_of
+        spreads = {key: spread_hash(hash_of(key)) for key in keys}
+        filled = self._fill(spreads)
+        for key, spread in islice(spreads.items(), filled, None):
+            self._add(key, spread)
+
+    def add(self, value: K) -> None:
+        if value not in self._spreads:
+            self._add(value, spread_hash(self._hash_of(value)))
+
+    def compute_if_absent(self, key: K) -> None:
+        """As Java's `computeIfAbsent`.
+
+        It puts a key in front of those in its bucket, makes a tree one key earlier, and grows the table before the
+        look-up instead of after adding.
+        """
+        if len(self._spreads) > self._capacity * 3 // 4:
+            self._order = None
+            self._double()
+        if key in self._spreads:
+            return
+        spread = spread_hash(self._hash_of(key))
+        keys = self._sorted_into_bins().get(spread & (self._capacity - 1))
+        if keys is None or isinstance(keys, JavaTreeBin):
+            self._place(key, spread)
+        else:
+            self._order, self._spreads[key] = None, spread
+            keys.insert(0, key)
+            if len(keys) >= TREEIFY_THRESHOLD:
+                self._relieve(self._sorted_into_bins(), spread & (self._capacity - 1), keys)
+
+    def _add(self, key: K, spread: int) -> None:
+        self._place(key, spread)
+        if len(self._spreads) > self._capacity * 3 // 4:
+            self._double()
+
+    def _place(self, key: K, spread: int) -> None:
+        self._order = None
+        self._allocated = True
+        bucket = spread & (self._capacity - 1)
+        bins = self._sorted_into_bins()
+        self._spreads[key] = spread
+        keys = bins.get(bucket)
+        if keys is None:
+            bins[bucket] = [key]
+        elif isinstance(keys, JavaTreeBin):
+            keys.add(key, spread)
+        else:
+            keys.append(key)
+            if len(keys) > TREEIFY_THRESHOLD:
+                self._relieve(bins, bucket, keys)
+
+    def discard(self, value: K) -> None:
+        self._remove(value, JavaTreeBin.remove)
+
+    def remove_while_iterating(self, key: K) -> None:
+        """As Java's `Iterator.remove`, which treats a crowded bucket differently."""
+        self._remove(key, JavaTreeBin.remove_while_iterating)
+
+    def remove_all(self, items: Collection[K]) -> None:
+        """Source: `AbstractSet.removeAll`, which walks the smaller of the two."""
+        if len(self) > len(items):
+            for item in items:
+                self.discard(item)
+        else:
+            for item in [item for item in self if item in items]:
+                self.remove_while_iterating(item)
+
+    def retain_all(self, items: Collection[K]) -> None:
+        """Source: `AbstractCollection.retainAll`."""
+        for item in [item for item in self if item not in items]:
+            self.remove_while_iterating(item)
+
+    def presize(self, size: int) -> None:
+        """What `putAll` does before it adds the `size` entries of another map."""
+        if size == 0:
+            return
+        if self._allocated:
+            while size > self._capacity * 3 // 4:
+                self._double()
+        elif capacity_to_copy(size) > self._presized:
+            self._capacity = self._presized = table_size_for(capacity_to_copy(size))
+
+    def _remove(self, key: K, remove_from_tree: Callable[[JavaTreeBin[K], K], JavaTreeBin[K] | list[K]]) -> None:
+        spread = self._spreads.pop(key, None)
+        if spread is None:
+            return
+        self._order = None
+        if self._bins is None:
+            return
+        bucket = spread & (self._capacity - 1)
+        keys = self._bins[bucket]
+        if isinstance(keys, JavaTreeBin):
+            keys = self._bins[bucket] = remove_from_tree(keys, key)
+        else:
+            keys.remove(key)
+        if not len(keys):
+            del self._bins[bucket]
+
+    def _fill(self, spreads: dict[K, int]) -> int:
+        """Places keys in the empty table until a bucket would become crowded; returns how many.
+
+        The keys that overflow one size are placed before the table grows to the next.
+        """
+        in_order, filled = list(spreads.values()), 0
+        while True:
+            room = self._capacity * 3 // 4
+            if is_crowded(in_order[: room + 1], self._capacity):
+                break
+            filled = min(room + 1, len(in_order))
+            if filled <= room or self._capacity >= MAXIMUM_CAPACITY:
+                break
+            self._capacity *= 2
+        if filled:
+            self._spreads = spreads if filled == len(spreads) else dict(islice(spreads.items(), filled))
+            self._bins, self._order, self._allocated = None, None, True
+        return filled
+
+    def _buckets(self) -> Iterable[int]:
+        return map((self._capacity - 1).__and__, self._spreads.values())
+
+    def _sorted_into_bins(self) -> dict[int, list[K] | JavaTreeBin[K]]:
+        if self._bins is None:
+            lists: dict[int, list[K]] = {}
+            for bucket, key in zip(self._buckets(), self._spreads, strict=True):
+                lists.setdefault(bucket, []).append(key)
+            self._bins = {**lists}
+        return self._bins
+
+    def _relieve(self, bins: dict[int, list[K] | JavaTreeBin[K]], bucket: int, keys: list[K]) -> None:
+        if self._capacity < MIN_TREEIFY_CAPACITY:
+            self._double()
+        else:
+            bins[bucket] = JavaTreeBin((key, self._spreads[key]) for key in keys)
+
+    def _double(self) -> None:
+        if self._capacity >= MAXIMUM_CAPACITY:
+            return
+        bit, spreads, bins = self._capacity, self._spreads, self._sorted_into_bins()
+        self._capacity *= 2
+        doubled: dict[int, list[K] | JavaTreeBin[K]] = {}
+        for bucket, keys in bins.items():
+            if isinstance(keys, JavaTreeBin):
+                low, high = keys.split(bit)
+            elif len(keys) == 1:
+                doubled[bucket + (spreads[keys[0]] & bit)] = keys
+                continue
+            else:
+                low = [key for key in keys if not spreads[key] & bit]
+                high = [key for key in keys if spreads[key] & bit]
+            if len(low):
+                doubled[bucket] = low
+            if len(high):
+                doubled[bucket + bit] = high
+        self._bins = doubled
+
+
+def capacity_to_copy(size: int) -> int:
+    """The capacity Java asks for to hold `size` entries, before it is rounded up to a power of two."""
+    return size * 4 // 3 + 1
+
+
+def spread_hash(hash_code: int) -> int:
+    """`hash_code`: int32; returns int32, because Java compares spread hashes with their sign."""
+    return hash_code ^ ((hash_code & 0xFFFFFFFF) >> 16)
+
+
+def table_size_for(capacity: int) -> int:
+    """The lowest power of two that is not below `capacity`."""
+    return min(1 << (capacity - 1).bit_length(), MAXIMUM_CAPACITY) if capacity > 1 else 1
+
+
+def spreads_of_tasks(tasks: Sequence[Any]) -> list[int] | None:
+    """The spread `task_hash` of each: they are hashed more often than anything else, and calls for each take most of
+    it. None where a task has a name, or numbers so large that a hash code is to be wrapped.
+    """
+    fields: list[Any] = list(chain.from_iterable(tasks))
+    subtopologies, partitions, names = fields[::3], fields[1::3], fields[2::3]
+    if names.count(None) < len(names):
+        return None
+    return _usual_spreads(subtopologies, partitions)
+
+
+def _usual_spreads(subtopologies: list[int], partitions: list[int]) -> list[int] | None:
+    largest = JAVA_INT_MAX
+    spreads: list[int] = []
+    try:
+        for subtopology, partition in zip(subtopologies, partitions, strict=True):
+            code = ((31 + subtopology) * 31 + partition) * 31
+            if not 0 <= code <= largest:
+                return None
+            spreads.append(code ^ code >> 16)
+    except OverflowError:  # as C types: a number that no long holds
+        return None
+    return spreads
+
+
+def uncrowded_order(spreads: list[int], initial_capacity: int) -> list[int] | None:
+    """The places of keys in the order of the table to which they were added one by one; None when a bucket becomes a
+    tree on the way. `spreads`: the spread hashes of different keys.
+    """
+    capacity = uncrowded_capacity(spreads, initial_capacity)
+    if capacity is None:
+        return None
+    mask = capacity - 1
+    buckets = [spread & mask for spread in spreads]
+    return sorted(range(len(buckets)), key=buckets.__getitem__)
+
+
+def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | None:
+    """The capacity of a table after keys with these spread hashes were added one by one, if its order is that of the
+    buckets alone; None when a bucket becomes a tree on the way.
+    """
+    size = len(spreads)
+    capacity = table_size_for(initial_capacity)
+    is_small = size < capacity + TREEIFY_THRESHOLD
+    if is_small and size - len(set(map((capacity - 1).__and__, spreads))) < TREEIFY_THRESHOLD:  # too few share a bucket
+        while size > capacity * 3 // 4 and capacity < MAXIMUM_CAPACITY:
+            capacity *= 2
+        return capacity
+    capacity, present = _small_table(spreads, capacity)
+    while present < size:
+        room = capacity * 3 // 4
+        until = min(size, room + 1)  # the key that overflows the table is added before it grows
+        fill = spreads if size <= room else spreads[:until]
+        if is_crowded(fill, capacity) and _gets_crowded(spreads, present, until, capacity):
+            return None
+        if size <= room or capacity >= MAXIMUM_CAPACITY:
+            return capacity
+        capacity, present = capacity * 2, until
+    return capacity
+
+
+def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
+    """The capacity once it is too large to grow for a crowded bucket, or holds all keys; and how many it holds."""
+    present = 0
+    while capacity < MIN_TREEIFY_CAPACITY:
+        room, mask = capacity * 3 // 4, capacity - 1
+        counts = bytearray(capacity)
+        for spread in spreads[:present]:
+            counts[spread & mask] += 1
+        for spread in spreads[present : room + 1]:
+            bucket = spread & mask
+            counts[bucket] += 1
+            present += 1
+            if counts[bucket] > TREEIFY_THRESHOLD:
+                break
+        else:
+            if present <= room:
+                return capacity, present
+        capacity *= 2
+    return capacity, present
+
+
+def _gets_crowded(spreads: Sequence[int], present: int, until: int, capacity: int) -> bool:
+    """Whether one of the keys from `present` up to `until` finds eight others in its bucket."""
+    bucket_of = (capacity - 1).__and__
+    counts = Counter(map(bucket_of, islice(spreads, present)))
+    for number in range(present, until):
+        bucket = bucket_of(spreads[number])
+        counts[bucket] += 1
+        if counts[bucket] > TREEIFY_THRESHOLD:
+            return True
+    return False
+
+
+def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
+    """Whether so many of these spread hashes share a bucket, at this capacity, that more than the order in the bucket
+    changes.
+    """
+    if len(spreads) <= TREEIFY_THRESHOLD:
+        return False
+    if capacity > _SPARSE * len(spreads):
+        in_bucket = Counter(map((capacity - 1).__and__, spreads))
+        return max(in_bucket.values()) > TREEIFY_THRESHOLD
+    counts, mask = bytearray(capacity), capacity - 1
+    for spread in spreads:
+        bucket = spread & mask
+        count = counts[bucket] + 1
+        if count > TREEIFY_THRESHOLD:
+            return True
+        counts[bucket] = count
+    return False

@@ -1,9 +1,25 @@
 """One crowded bucket of a Java `HashMap`: a red-black tree whose entries are walked as a list.
 
-Above eight entries a bucket becomes a tree. It is still walked as a list, but the tree now shapes the list: a new
-entry comes right behind its parent in the tree, and the root comes first. So the rotations must be Java's. It takes
-nine partitions with one hash to get there; 31 * subtopology + partition gives them from nine subtopologies of 249
-partitions on. Source: `HashMap.TreeNode` of Java 17.
+A bucket of more than eight entries becomes a tree, so that a look-up takes a logarithmic number of comparisons. Every
+entry is in both: it is a node of the tree, and an element of the doubly linked list that a walk over the map follows.
+Look-ups use the tree alone, and walks use the list alone. But the tree shapes the list, in two places:
+
+1. A new entry is linked into the list right behind the entry that is its parent in the tree at the moment of
+   insertion, before the tree is balanced (`TreeNode.putTreeVal`).
+2. After every insertion, and after a removal that is not done by an iterator, the entry that has become the root of
+   the tree is moved to the front of the list (`TreeNode.moveRootToFront`).
+
+So the order of the list depends on which entry is the root and which is whose parent, and that depends on every
+rotation before. Therefore the tree here is balanced exactly as Java balances it: the same cases in the same order. The
+tree is sorted by the spread hash, with its sign; of entries with one hash, by their natural order (`compareTo`).
+
+When a bucket becomes a tree, its entries are inserted in the order of the plain list, which keeps its order except that
+the root comes first. When the table doubles, each half of the list that has six entries or fewer becomes a plain list
+again; the others become new trees. A removal turns a small tree into a plain list, too, but Java then judges by the
+shape of the tree near its root instead of counting.
+
+It takes nine tasks with one bucket to get here; 31 * subtopology + partition gives them one hash code from nine
+subtopologies of 249 partitions on. Source: `HashMap.TreeNode` of Java 17.
 
 Differs from Java: keys with one hash and no natural order (`TopicPartition`, `HostInfo`) are told apart by object
 identity in Java, which cannot be repeated; here the newer one goes left.

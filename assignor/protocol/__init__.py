@@ -1,7 +1,7 @@
 """Bytes to values and back: the messages that the members and the leader of a Kafka Streams group exchange.
 
-`consumer_protocol` is the envelope. `subscription_info` and `assignment_info` (written by `assignment_info_encoder`)
-are the user data inside. `versions` says which version a group speaks, `describe` shows any message as plain data,
+`consumer_protocol` is the envelope. `subscription_info` and `assignment_info` are the user data inside. `versions`
+says what each version carries, `describe` shows any message as plain data,
 `group_metadata` reads the records of `__consumer_offsets`. All are built from `primitives`.
 Bytes that cannot be read always raise `DecodeError`.
 """

@@ -2,19 +2,29 @@
 
 It holds the active tasks (one for each assigned partition, in the same order), the standby tasks with their
 partitions, the partitions of each host for queries, an error code, and when to rebalance next. Since version 5 the
-host maps name a topic by its index in a dictionary that precedes them. `assignment_info_encoder` writes it. Source:
-`AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
+host maps name a topic by its index in a dictionary that precedes them.
+
+Every member of a rebalance gets the same versions and the same host maps, which are by far the longest part; only its
+tasks differ. So one `AssignmentInfoEncoder` is made for a rebalance, encodes once what all members share, and is then
+called for each member. Kafka writes hosts, partitions and topics in the order of its hash maps. Here every mapping and
+tuple is written in its own order, and the topic dictionary in the order that Kafka would give it for those hosts and
+partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
-from assignor.errors import DecodeError
+from assignor.errors import DecodeError, IllegalArgumentError, InputError, TaskAssignmentError
+from assignor.java.hash_codes import string_hash, topic_partition_hash
+from assignor.java.order import hash_set_order
 from assignor.protocol.consumer_protocol import user_data_of_head
-from assignor.protocol.primitives import Reader, from_utf16_units
+from assignor.protocol.primitives import Reader, Writer, from_utf16_units, pack_ints, pack_modified_utf8, to_utf16_units
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_ASSIGNMENT_ERROR,
@@ -26,7 +36,6 @@ from assignor.protocol.versions import (
     FIRST_VERSION_WITH_TOPIC_DICTIONARY,
     LATEST_SUPPORTED_VERSION,
     UNKNOWN_VERSION,
-    check_version,
 )
 from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 
@@ -59,7 +68,7 @@ class AssignmentInfo:
     next_rebalance_ms: int = JAVA_LONG_MAX
 
     def __post_init__(self) -> None:
-        check_version(self.version)
+        _check_version(self.version)
 
 
 class AssignedTasks(NamedTuple):
@@ -249,3 +258,175 @@ def _read_indexed_partitions(reader: Reader, topics: Mapping[int, str]) -> tuple
     except KeyError as error:
         raise reader.error(f"topic index {error.args[0]} is not in the dictionary of {len(topics)}", start) from None
     return tuple(dict.fromkeys(map(TopicPartition, names, numbers[1::2])))
+
+
+_OLD_TASK_ID = struct.Struct(">ii")
+_UNNAMED_TASK_ID = struct.Struct(">ii4x")  # the name has length 0
+_INT32 = struct.Struct(">i")
+_TOPIC = itemgetter(0)
+_NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
+
+
+class AssignmentInfoEncoder:
+    """Encodes the members of one rebalance: what they share is encoded once.
+
+    `topic_dictionary`: the index of each topic of the host maps, in the order to write them; None for Kafka's own.
+    Raises IllegalArgumentError for a version outside 1 to 11, InputError for a value that does not fit its field.
+    """
+
+    def __init__(
+        self,
+        version: int,
+        commonly_supported_version: int,
+        partitions_by_host: HostPartitions,
+        standby_partitions_by_host: HostPartitions,
+        err_code: int = 0,
+        topic_dictionary: Mapping[str, int] | None = None,
+    ) -> None:
+        _check_version(version)
+        self._version = version
+        self._has_names = version >= FIRST_VERSION_WITH_NAMED_TOPOLOGY
+        self._pack_unnamed = (_UNNAMED_TASK_ID if self._has_names else _OLD_TASK_ID).pack
+        self._after_tasks = _encode_after_tasks(
+            version, partitions_by_host, standby_partitions_by_host, topic_dictionary, err_code
+        )
+        sends_both = version >= FIRST_VERSION_WITH_LATEST_SUPPORTED
+        versions = (version, commonly_supported_version) if sends_both else (version,)
+        self._versions = pack_ints(versions, "commonly supported version")
+        self._topics: dict[str, bytes] = {}
+
+    def encode(
+        self,
+        active_tasks: Sequence[TaskId],
+        standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
+        next_rebalance_ms: int = JAVA_LONG_MAX,
+    ) -> bytes:
+        """The user data of one member. Raises TaskAssignmentError for a named topology before version 10."""
+        return bytes(self.parts(active_tasks, standby_tasks, next_rebalance_ms))
+
+    def parts(
+        self,
+        active_tasks: Sequence[TaskId],
+        standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
+        next_rebalance_ms: int = JAVA_LONG_MAX,
+    ) -> AssignmentParts:
+        """As `encode`, not joined: `shared` is one object for all members of the rebalance."""
+        head = [self._versions, _INT32.pack(len(active_tasks)), *map(self._encode_task_id, active_tasks)]
+        head.append(_INT32.pack(len(standby_tasks)))
+        for task, partitions in standby_tasks.items():
+            head.append(self._encode_task_id(task))
+            head.append(_encode_named_partitions(partitions, self._topics))
+        return AssignmentParts(b"".join(head), self._after_tasks, self._tail(next_rebalance_ms))
+
+    def _tail(self, next_rebalance_ms: int) -> bytes:
+        if self._version < FIRST_VERSION_WITH_NEXT_REBALANCE:
+            return b""
+        if next_rebalance_ms == JAVA_LONG_MAX:
+            return _NO_NEXT_REBALANCE
+        tail = Writer()
+        tail.int64(next_rebalance_ms, "next rebalance")
+        return tail.to_bytes()
+
+    def _encode_task_id(self, task: TaskId) -> bytes:
+        subtopology, partition, topology_name = task
+        if topology_name:
+            if not self._has_names:
+                raise TaskAssignmentError(f"Named topologies are not compatible with protocol version {self._version}")
+            return _encode_named_task_id(task)
+        try:
+            return self._pack_unnamed(subtopology, partition)
+        except struct.error as error:
+            raise InputError("a number does not fit an int32", "task id") from error
+
+
+def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, int] | None = None) -> bytes:
+    """One AssignmentInfo alone; for a whole rebalance use one AssignmentInfoEncoder."""
+    encoder = AssignmentInfoEncoder(
+        info.version,
+        info.commonly_supported_version,
+        info.partitions_by_host,
+        info.standby_partitions_by_host,
+        info.err_code,
+        topic_dictionary,
+    )
+    return encoder.encode(info.active_tasks, info.standby_tasks, info.next_rebalance_ms)
+
+
+def java_topic_dictionary(*host_maps: HostPartitions) -> dict[str, int]:
+    """The dictionary that Kafka makes when its hash maps walk these hosts and partitions in the order given.
+
+    Topics are numbered as they first appear in a HashSet of all partitions, and written in the order of a HashMap.
+    """
+    partitions = list(chain.from_iterable(chain.from_iterable([hosts.values() for hosts in host_maps])))
+    topics = dict.fromkeys(map(_TOPIC, hash_set_order(partitions, topic_partition_hash)))
+    numbers = {topic: number for number, topic in enumerate(topics)}
+    return {topic: numbers[topic] for topic in hash_set_order(numbers, string_hash)}
+
+
+def _encode_named_task_id(task: TaskId) -> bytes:
+    units = to_utf16_units(task.topology_name or "")
+    return pack_ints((task.subtopology, task.partition, len(units) // 2), "task id") + units
+
+
+def _encode_named_partitions(partitions: Iterable[TopicPartition], topics: dict[str, bytes]) -> bytes:
+    """`topics`: the topic names encoded so far; new ones are added."""
+    encoded: list[bytes] = []
+    for topic, partition in partitions:
+        name = topics.get(topic)
+        if name is None:
+            name = topics[topic] = pack_modified_utf8(topic, "topic")
+        try:
+            encoded += (name, _INT32.pack(partition))
+        except struct.error as error:
+            raise InputError("a number does not fit an int32", "partition") from error
+    return _INT32.pack(len(encoded) // 2) + b"".join(encoded)
+
+
+def _encode_after_tasks(
+    version: int,
+    by_host: HostPartitions,
+    standby_by_host: HostPartitions,
+    dictionary: Mapping[str, int] | None,
+    err_code: int,
+) -> bytes:
+    """The host maps and the error code, which all members of a rebalance share."""
+    if version < FIRST_VERSION_WITH_ENDPOINT:
+        return b""
+    host_maps = [by_host] if version < FIRST_VERSION_WITH_STANDBY_HOSTS else [by_host, standby_by_host]
+    indexes: Mapping[str, int] = {}
+    if version >= FIRST_VERSION_WITH_TOPIC_DICTIONARY:
+        indexes = java_topic_dictionary(*host_maps) if dictionary is None else dictionary
+    writer = Writer()
+    if version < FIRST_VERSION_WITH_TOPIC_DICTIONARY:
+        _write_host_map_by_name(writer, by_host)
+    else:
+        writer.int32(len(indexes), "topics")
+        for topic, index in indexes.items():
+            writer.int32(index, "topic index")
+            writer.modified_utf8(topic, "topic")
+        for hosts in host_maps:
+            writer.int32(len(hosts), "hosts")
+            for host, partitions in hosts.items():
+                writer.modified_utf8(host.host, "host")
+                writer.int32(host.port, "port")
+                writer.int32(len(partitions), "partitions")
+                numbers = [number for topic, partition in partitions for number in (indexes[topic], partition)]
+                writer.ints(numbers, "partition")
+    if version >= FIRST_VERSION_WITH_ASSIGNMENT_ERROR:
+        writer.int32(err_code, "error code")
+    return writer.to_bytes()
+
+
+def _write_host_map_by_name(writer: Writer, hosts: HostPartitions) -> None:
+    topics: dict[str, bytes] = {}
+    writer.int32(len(hosts), "hosts")
+    for host, partitions in hosts.items():
+        writer.modified_utf8(host.host, "host")
+        writer.int32(host.port, "port")
+        writer.raw(_encode_named_partitions(partitions, topics))
+
+
+def _check_version(version: int) -> None:
+    """Raises IllegalArgumentError for a version that AssignmentInfo does not have."""
+    if not 1 <= version <= LATEST_SUPPORTED_VERSION:
+        raise IllegalArgumentError(f"version must be between 1 and {LATEST_SUPPORTED_VERSION}; was: {version}")

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import repeat
 from typing import NamedTuple
 
 from assignor.errors import InputError
@@ -30,8 +29,6 @@ _NULL = -1
 _NO_BYTES = AssignmentParts(b"")
 
 _SMALLEST_STRING = 2
-_SMALLEST_INT32 = 4
-_SMALLEST_TOPIC = _SMALLEST_STRING + 4
 
 _INT32 = struct.Struct(">i")
 _VERSIONS = [struct.pack(">h", version) for version in range(HIGHEST_VERSION + 1)]
@@ -91,7 +88,7 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
     generation_id = _NO_GENERATION
     rack: str | None = None
     if version >= _FIRST_VERSION_WITH_OWNED_PARTITIONS:
-        owned = _read_partitions(reader, "owned partitions")
+        owned = reader.topic_partitions("owned partitions")
     if version >= _FIRST_VERSION_WITH_GENERATION:
         generation_id = reader.int32("generation id")
     if version >= _FIRST_VERSION_WITH_RACK:
@@ -128,7 +125,7 @@ def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
     None for an assignment without user data. Raises DecodeError.
     """
     reader, _ = _after_version(data, _ASSIGNMENT)
-    _skip_partitions(reader, "assigned partitions")
+    reader.topic_partitions("assigned partitions")
     length = reader.int32("length of user data")
     return UserDataStart(reader, length) if length > 0 else None
 
@@ -136,7 +133,7 @@ def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
 def decode_assignment(data: bytes | memoryview) -> Assignment:
     """Raises DecodeError. Partitions keep the order on the wire, which is grouped by topic."""
     reader, _ = _after_version(data, _ASSIGNMENT)
-    return Assignment(_read_partitions(reader, "assigned partitions"), reader.nullable_byte_array("user data"))
+    return Assignment(reader.topic_partitions("assigned partitions"), reader.nullable_byte_array("user data"))
 
 
 def wire_version(data: bytes | memoryview) -> int:
@@ -182,18 +179,3 @@ def _topic_bytes(topic: str, field: str) -> bytes:
     writer = Writer()
     writer.nullable_string(topic, field)
     return writer.to_bytes()
-
-
-def _read_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:
-    partitions: list[TopicPartition] = []
-    for _ in range(reader.count(field, _SMALLEST_TOPIC)):
-        topic = reader.string(f"topic in {field}")
-        numbers = reader.ints(reader.count(f"partitions in {field}", _SMALLEST_INT32), field)
-        partitions += map(TopicPartition, repeat(topic), numbers)
-    return tuple(partitions)
-
-
-def _skip_partitions(reader: Reader, field: str) -> None:
-    for _ in range(reader.count(field, _SMALLEST_TOPIC)):
-        reader.string(f"topic in {field}")
-        reader.skip(_SMALLEST_INT32 * reader.count(f"partitions in {field}", _SMALLEST_INT32), field)

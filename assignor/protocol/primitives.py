@@ -17,10 +17,11 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 from assignor.errors import DecodeError, InputError, TaskAssignmentError
-from assignor.types import ProcessId
+from assignor.types import ProcessId, TopicPartition
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -38,6 +39,8 @@ _MODIFIED_UNIT = re.compile(rb"[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x
 _MODIFIED_TEXT = re.compile(rb"(?:[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})*+")
 
 _MAX_STRING_BYTES = 0x7FFF
+_SMALLEST_TOPIC = _INT16.size + _INT32.size
+_SMALLEST_ENTRY = 2 * _INT32.size
 _LONGEST_TEXT_IN_MESSAGE = 40
 
 
@@ -241,6 +244,27 @@ class Reader:
         if malformed is not None:
             raise self.error(f"{field} is not modified UTF-8", start + malformed)
         return from_modified_utf8(value)
+
+    def text_by_key(self, field: str) -> dict[str, str]:
+        """An array of keys and values, each a byte array in UTF-8. A key that comes twice is an error."""
+        texts: dict[str, str] = {}
+        for _ in range(self.count(f"{field}s", _SMALLEST_ENTRY)):
+            start = self._offset
+            key = from_utf8(self.byte_array(f"{field} key"))
+            value = from_utf8(self.byte_array(f"{field} value"))
+            if key in texts:
+                raise self.error(f"{field} {key!r} comes twice", start)
+            texts[key] = value
+        return texts
+
+    def topic_partitions(self, field: str) -> tuple[TopicPartition, ...]:
+        """An array of topics, each with an array of partitions."""
+        found: list[TopicPartition] = []
+        for _ in range(self.count(field, _SMALLEST_TOPIC)):
+            topic = self.string(f"topic in {field}")
+            numbers = self.ints(self.count(f"partitions in {field}", _INT32.size), field)
+            found += map(TopicPartition, repeat(topic), numbers)
+        return tuple(found)
 
     def process_id(self, field: str) -> ProcessId:
         start = self._advance(16, field)

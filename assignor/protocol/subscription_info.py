@@ -17,7 +17,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError
-from assignor.java.order import JavaHashSet, compute_if_absent_order, hash_set_order, string_hash
+from assignor.java.hash_codes import string_hash
+from assignor.java.order import JavaHashSet, compute_if_absent_order, hash_set_order
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.primitives import Reader, Writer, from_utf8, to_utf8
 from assignor.protocol.versions import (
@@ -37,7 +38,6 @@ _GROUPS_KEPT = 16
 _ZERO_PROCESS_ID = ProcessId(0, 0)
 _SMALLEST_TASK_ID = 8
 _SMALLEST_SUBTOPOLOGY_SUMS = 8
-_SMALLEST_CLIENT_TAG = 8
 _PARTITION_SUM = struct.Struct(">iq")
 _TASK_SUM = struct.Struct(">iiqh")
 
@@ -90,6 +90,7 @@ class MemberSubscription(NamedTuple):
     info: SubscriptionInfo
 
 
+@lru_cache(maxsize=64)  # every member of a group sends the same two versions, and they are looked at twice
 def _version_problem(version: int, latest_supported: int) -> str | None:
     if latest_supported == UNKNOWN_VERSION:
         if 1 <= version <= FIRST_VERSION_WITH_LATEST_SUPPORTED - 1:
@@ -256,7 +257,7 @@ def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
         offset_sums = _read_sums_by_subtopology(reader)
     unique_field = reader.int8("unique field") if version >= FIRST_VERSION_WITH_UNIQUE_FIELD else 0
     error_code = reader.int32("error code") if version >= FIRST_VERSION_WITH_SUBSCRIPTION_ERROR else 0
-    client_tags = _read_client_tags(reader) if version >= FIRST_VERSION_WITH_CLIENT_TAGS else {}
+    client_tags = reader.text_by_key("client tag") if version >= FIRST_VERSION_WITH_CLIENT_TAGS else {}
     return SubscriptionInfo(
         version,
         latest_supported,
@@ -323,15 +324,3 @@ def _read_named_task_sums(reader: Reader, count: int) -> dict[TaskId, int]:
         name = reader.nullable_string("topology name")
         offset_sums[TaskId(subtopology, partition, name or None)] = offset_sum
     return offset_sums
-
-
-def _read_client_tags(reader: Reader) -> dict[str, str]:
-    tags: dict[str, str] = {}
-    for _ in range(reader.count("client tags", _SMALLEST_CLIENT_TAG)):
-        start = reader.offset
-        key = from_utf8(reader.byte_array("client tag key"))
-        value = from_utf8(reader.byte_array("client tag value"))
-        if key in tags:
-            raise reader.error(f"client tag {key!r} comes twice", start)
-        tags[key] = value
-    return tags

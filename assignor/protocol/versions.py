@@ -2,17 +2,15 @@
 
 The leader answers all members in the lowest version that it received. A member of a version that the leader does not
 know can still join when all others can probe (version 3 and up): it gets an empty assignment with the version that all
-support, lowers its own version and rejoins. Source: `StreamsAssignmentProtocolVersions`,
+support, lowers its own version and rejoins. `clients/client_metadata.py` folds the versions that a group has sent
+(`received_versions`). Source: `StreamsAssignmentProtocolVersions`,
 `StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`, `maybeUpdateSubscriptionVersion`;
 KIP-268.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from assignor.errors import IllegalArgumentError, TaskAssignmentError
+from assignor.errors import TaskAssignmentError
 
 LATEST_SUPPORTED_VERSION = 11
 
@@ -33,54 +31,6 @@ FIRST_VERSION_WITH_UNIQUE_FIELD = 8
 FIRST_VERSION_WITH_SUBSCRIPTION_ERROR = 9
 FIRST_VERSION_WITH_NAMED_TOPOLOGY = 10
 FIRST_VERSION_WITH_CLIENT_TAGS = 11
-
-
-def check_version(version: int) -> None:
-    """Raises IllegalArgumentError for a version that AssignmentInfo does not have."""
-    if not 1 <= version <= LATEST_SUPPORTED_VERSION:
-        raise IllegalArgumentError(f"version must be between 1 and {LATEST_SUPPORTED_VERSION}; was: {version}")
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedVersions:
-    """The versions of the subscriptions of one rebalance.
-
-    `min_received`: the lowest version of a subscription, at most LATEST_SUPPORTED_VERSION; all assignments are written
-    in it. `min_supported`: the lowest of the members' latest supported versions, UNKNOWN_VERSION when a member does
-    not send it. `future`: a received version above LATEST_SUPPORTED_VERSION, that of the last such member; None
-    without one.
-    """
-
-    min_received: int = LATEST_SUPPORTED_VERSION
-    min_supported: int = LATEST_SUPPORTED_VERSION
-    future: int | None = None
-
-    def is_version_probing(self) -> bool:
-        """Whether another rebalance with lower versions must follow.
-
-        Raises TaskAssignmentError when a future member meets one so old that it cannot probe.
-        """
-        if self.future is None:
-            return False
-        if self.min_received >= EARLIEST_PROBEABLE_VERSION:
-            return True
-        raise TaskAssignmentError(
-            f"Received a future (version probing) subscription (version: {self.future}) and an incompatible "
-            f"pre Kafka 2.0 subscription (version: {self.min_received}) at the same time."
-        )
-
-
-def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
-    """Folds (version, latest supported version) of every subscription, in the order of the members."""
-    min_received = LATEST_SUPPORTED_VERSION
-    min_supported = LATEST_SUPPORTED_VERSION
-    future: int | None = None
-    for used, latest_supported in versions:
-        min_received = min(min_received, used)
-        min_supported = min(min_supported, latest_supported)
-        if used > LATEST_SUPPORTED_VERSION:
-            future = used
-    return ReceivedVersions(min_received, min_supported, future)
 
 
 def next_subscription_version(used: int, received: int, commonly_supported: int) -> int:

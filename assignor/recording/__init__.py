@@ -4,6 +4,7 @@ A document is what JSON gives: mappings, lists, text and numbers. Reading is str
 the path of the field, and a feature of a later release raises NotBuiltYet. Nothing here opens a file.
 """
 
+from assignor.configs import dotted_configs
 from assignor.recording.assignor_fields import KNOWN_ASSIGNORS, is_class_path
 from assignor.recording.fields import document_of_line, line_of_document
 from assignor.recording.placement import PLACEMENT_FORMAT, RecordedPlacement, parse_placement, parse_recorded_placement
@@ -18,7 +19,6 @@ from assignor.recording.rebalance import (
 )
 from assignor.recording.topology_fields import as_topology
 from assignor.recording.written import (
-    dotted_configs,
     placement_output,
     rebalance_document,
     rebalance_input,

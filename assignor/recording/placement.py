@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.cluster import Racks
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.errors import InputError
@@ -23,8 +23,7 @@ from assignor.recording.fields import (
     list_items,
     object_entries,
 )
-from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
-from assignor.task_assignors.rack_information import RackInformation
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem, RackInformation
 from assignor.types import JAVA_INT_MAX, ProcessId, TaskId, TopicPartition
 
 PLACEMENT_FORMAT = "placement/1"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 
-from assignor import configs as keys
 from assignor.cluster import Cluster, TopicMetadata
-from assignor.configs import AssignmentConfigs
+from assignor.configs import dotted_configs
 from assignor.errors import KafkaError
-from assignor.pins import pins_document, weights_document
 from assignor.recording.rebalance import REBALANCE_FORMAT
 from assignor.recording.steering_fields import steering_document
 from assignor.recording.topology_fields import topology_document
@@ -110,33 +108,6 @@ def placement_output(placement: Placement) -> dict[str, object]:
             for process_id, client in sorted(placement.clients.items())
         },
     }
-
-
-def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
-    """All configs under Kafka's dotted names, so that a recording keeps its meaning when a default changes.
-
-    This project's own keys are written only when they are set.
-    """
-    dotted: dict[str, object] = {
-        keys.NUM_STANDBY_REPLICAS: configs.num_standby_replicas,
-        keys.ACCEPTABLE_RECOVERY_LAG: configs.acceptable_recovery_lag,
-        keys.MAX_WARMUP_REPLICAS: configs.max_warmup_replicas,
-        keys.PROBING_REBALANCE_INTERVAL_MS: configs.probing_rebalance_interval_ms,
-        keys.RACK_AWARE_ASSIGNMENT_TAGS: list(configs.rack_aware_assignment_tags),
-        keys.RACK_AWARE_ASSIGNMENT_STRATEGY: configs.rack_aware_assignment_strategy,
-        keys.REPLICATION_FACTOR: configs.replication_factor,
-        keys.WINDOW_STORE_ADDITIONAL_RETENTION_MS: configs.window_store_additional_retention_ms,
-    }
-    if configs.rack_aware_traffic_cost is not None:
-        dotted[keys.RACK_AWARE_ASSIGNMENT_TRAFFIC_COST] = configs.rack_aware_traffic_cost
-    if configs.rack_aware_non_overlap_cost is not None:
-        dotted[keys.RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST] = configs.rack_aware_non_overlap_cost
-    if configs.minimal_movement_task_weights is not None:
-        dotted[keys.MINIMAL_MOVEMENT_TASK_WEIGHTS] = weights_document(configs.minimal_movement_task_weights)
-    if configs.minimal_movement_pins:
-        dotted[keys.MINIMAL_MOVEMENT_PINS] = pins_document(configs.minimal_movement_pins)
-    dotted.update({keys.TOPIC_PREFIX + key: value for key, value in configs.topic_configs.items()})
-    return dotted
 
 
 def _cluster(cluster: Cluster) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignor.clients.task_lags import is_caught_up
+from assignor.clients.client_state import is_caught_up
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.types import ProcessId, TaskId
 

@@ -17,6 +17,6 @@ def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor
     """
     if steering.away_processes:
         assignor = AwayAssignor(assignor, steering.away_processes)
-    if steering.drains:
+    if steering.drained_processes or steering.drained_members:
         assignor = DrainingAssignor(assignor, steering)
     return KeepingAssignor(assignor) if steering.keeps_owned else assignor

@@ -20,9 +20,5 @@ class Steering:
     keeps_owned: bool = False
     away_processes: frozenset[ProcessId] = frozenset()
 
-    @property
-    def drains(self) -> bool:
-        return bool(self.drained_processes or self.drained_members)
-
 
 NO_STEERING = Steering()

@@ -1,22 +1,102 @@
 """The interface by which the pipeline runs every task assignor: a placement problem in, a placement out.
 
-A task assignor knows tasks, clients and lags; it knows no topics, bytes or threads. Assignors are pure: the same
-problem gives the same placement, and the reasons go to the log. An assignor of Kafka's public interface (KIP-924,
-`assignor.assignment`) is run by this one, too. Source: `LegacyTaskAssignor`, `TaskAssignor.AssignmentError`.
+A task assignor knows tasks, clients, lags, and the racks of the partitions that tasks read (KIP-925); it knows no
+topics, bytes or threads. Assignors are pure: the same problem gives the same placement, and the reasons go to the log.
+An assignor of Kafka's public interface (KIP-924, `assignor.assignment`) is run by this one, too.
+
+`validate_placement` checks the rules that every placement must keep. Kafka's leader throws a StreamsException with the
+name of the `AssignmentError`. Differs from Kafka: there a task that nobody runs is accepted, and two copies on one
+client cannot be expressed; here both are errors. An assignor of the public interface is checked by Kafka's own rules
+instead.
+
+Source: `LegacyTaskAssignor`, `TaskAssignor.AssignmentError`, `TaskAssignmentUtils.validateTaskAssignment`,
+`RackAwareTaskAssignor.racksForPartition`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
+from assignor.cluster import Racks
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
-from assignor.task_assignors.rack_information import RackInformation
-from assignor.types import HostInfo, ProcessId, TaskId
+from assignor.errors import StreamsError
+from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
+
+PartitionRacks = Mapping[str, tuple[Racks, ...]]
+"""By topic: the racks of each of its partitions."""
+
+
+class RacksOnDemand(Mapping[str, tuple[Racks, ...]]):
+    """`partition_racks` that are looked up when somebody asks first; without a strategy, only a report does."""
+
+    def __init__(self, look_up: Callable[[], PartitionRacks]) -> None:
+        self._look_up = look_up
+        self._found: PartitionRacks | None = None
+
+    def _racks(self) -> PartitionRacks:
+        if self._found is None:
+            self._found = self._look_up()
+        return self._found
+
+    def __getitem__(self, topic: str) -> tuple[Racks, ...]:
+        return self._racks()[topic]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._racks())
+
+    def __len__(self) -> int:
+        return len(self._racks())
+
+
+@dataclass(frozen=True, slots=True)
+class RackInformation:
+    """`task_partitions`: every task with its source partitions; `changelog_partitions`: every stateful task with its
+    changelog partitions. `partition_racks[topic][p]`: the racks of partition p; a topic that nothing is known of is
+    absent.
+    """
+
+    task_partitions: Mapping[TaskId, tuple[TopicPartition, ...]] = field(default_factory=dict)
+    changelog_partitions: Mapping[TaskId, tuple[TopicPartition, ...]] = field(default_factory=dict)
+    partition_racks: PartitionRacks = field(default_factory=dict)
+
+    def racks_of(self, partition: TopicPartition) -> Racks | None:
+        """None when they are not known, or one of the brokers has no rack."""
+        racks = self.partition_racks.get(partition.topic, ())
+        known = racks[partition.partition] if partition.partition < len(racks) else None
+        return known if known and None not in known else None
+
+    def known_racks_of(self, partition: TopicPartition) -> frozenset[str] | None:
+        """Of the brokers that have a rack; None when no replica is known.
+
+        Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
+        """
+        racks = self.partition_racks.get(partition.topic, ())
+        known = racks[partition.partition] if partition.partition < len(racks) else None
+        return frozenset([rack for rack in known if rack is not None]) if known else None
+
+    def knows_sources(self) -> bool:
+        """Whether the racks of every source partition are known."""
+        return all(
+            self.racks_of(partition) is not None
+            for partitions in self.task_partitions.values()
+            for partition in partitions
+        )
+
+    def knows_changelogs(self) -> bool:
+        """Whether every changelog topic is known, with the racks of all partitions that it has.
+
+        Kafka asks for topics here, not for partitions: one that the topic lacks is an error later.
+        """
+        topics = {partition.topic for partitions in self.changelog_partitions.values() for partition in partitions}
+        return all(
+            topic in self.partition_racks and all(racks and None not in racks for racks in self.partition_racks[topic])
+            for topic in topics
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +215,90 @@ class PublicInterfaceAssignor(TaskAssignor, Protocol):
     ) -> None:
         """By member. `assignment`: empty when the error is fatal."""
         ...
+
+
+class AssignmentFault(StrEnum):
+    """Kafka's `AssignmentError`, and at the end two faults that Kafka does not have."""
+
+    ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
+    INVALID_STANDBY_TASK = "INVALID_STANDBY_TASK"
+    MISSING_PROCESS_ID = "MISSING_PROCESS_ID"
+    UNKNOWN_PROCESS_ID = "UNKNOWN_PROCESS_ID"
+    UNKNOWN_TASK_ID = "UNKNOWN_TASK_ID"
+    TASK_WITHOUT_ACTIVE = "TASK_WITHOUT_ACTIVE"
+    TWO_COPIES_ON_ONE_CLIENT = "TWO_COPIES_ON_ONE_CLIENT"
+
+
+_FATAL = frozenset(error.value for error in AssignmentError if error.is_fatal)
+
+
+def validate_placement(problem: PlacementProblem, placement: Placement, assignor: str = "the task assignor") -> None:
+    """Raises StreamsError for the first fault; `assignor` is its name in the message."""
+    if placement.assignment_error is not None:
+        if placement.is_refused:
+            raise refusal(placement.assignment_error, assignor)
+        return
+    fault = _first_fault(problem, placement)
+    if fault is not None:
+        name, detail = fault
+        raise refusal(name, assignor, detail)
+
+
+def refusal(name: str, assignor: str, detail: str | None = None) -> StreamsError:
+    """What Kafka's leader throws. `name`: of the error; `detail`: what more is known of it."""
+    severity = "a fatal error" if name in _FATAL else "an error"
+    return StreamsError(f"Task assignment with {assignor} returned {severity}: {name}", detail)
+
+
+def _first_fault(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
+    return (
+        _fault_of_tasks(problem, placement)
+        or _fault_of_clients(problem, placement)
+        or _fault_beyond_kafka(problem, placement)
+    )
+
+
+def _fault_of_tasks(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
+    tasks = frozenset(problem.tasks)
+    all_are_stateful = len(problem.stateful_tasks) == len(problem.tasks)
+    stateful = tasks if all_are_stateful else frozenset(problem.stateful_tasks)
+    running: set[object] = set()
+    for process, client in placement.clients.items():
+        for copies in (client.active, client.standby):
+            if not copies <= tasks:
+                unknown = min(copies - tasks)
+                return AssignmentFault.UNKNOWN_TASK_ID, f"{unknown} on {process} is no task of this group"
+        if not running.isdisjoint(client.active):
+            twice = min(task for task in client.active if task in running)
+            return AssignmentFault.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES, f"{twice} on {process} and on another client"
+        running |= client.active
+    for process, client in placement.clients.items():
+        if not client.standby <= stateful:
+            stateless = min(client.standby - stateful)
+            return AssignmentFault.INVALID_STANDBY_TASK, f"{stateless} on {process} is stateless"
+    return None
+
+
+def _fault_of_clients(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
+    if placement.clients.keys() == problem.clients.keys():
+        return None
+    missing = problem.clients.keys() - placement.clients.keys()
+    if missing:
+        return AssignmentFault.MISSING_PROCESS_ID, f"{min(missing)} has no entry"
+    unknown = min(placement.clients.keys() - problem.clients.keys())
+    return AssignmentFault.UNKNOWN_PROCESS_ID, f"{unknown} is no client of this group"
+
+
+def _fault_beyond_kafka(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
+    running = [client.active for client in placement.clients.values()]
+    if sum(map(len, running)) < len(problem.tasks):  # each of them is a task, and runs once
+        without_active = frozenset(problem.tasks).difference(*running)
+        return AssignmentFault.TASK_WITHOUT_ACTIVE, f"nobody runs {min(without_active)}"
+    for process, client in placement.clients.items():
+        if not client.active.isdisjoint(client.standby):
+            twice = min(client.active & client.standby)
+            return AssignmentFault.TWO_COPIES_ON_ONE_CLIENT, f"{twice} is both active and standby on {process}"
+        if not client.warm_ups <= client.standby:
+            stray = min(client.warm_ups - client.standby)
+            return AssignmentFault.INVALID_STANDBY_TASK, f"{stray} warms up on {process}, but is no standby there"
+    return None

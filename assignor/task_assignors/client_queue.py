@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
 
-from assignor.java.buckets import DEFAULT_INITIAL_CAPACITY, is_crowded
-from assignor.java.hash_table import spread_hash
-from assignor.java.order import hash_set_order, process_hash
+from assignor.java.hash_codes import process_hash
+from assignor.java.order import DEFAULT_INITIAL_CAPACITY, hash_set_order, is_crowded, spread_hash
 from assignor.types import ProcessId, TaskId
 
 Room = tuple[float, int]

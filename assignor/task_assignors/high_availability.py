@@ -3,24 +3,104 @@
 First come the targets, as if every client were caught up: stateful tasks round robin over the sorted clients, balanced
 over threads, then standbys. Then comes lag: tasks stay for now where their state is, while their targets warm up. Then
 each stateless task goes to the client with the lowest load. With a rack-aware strategy, each of the three steps that
-place tasks is followed by swaps that save traffic. Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
+place tasks is followed by swaps that save traffic.
+
+Balancing moves tasks from clients with many tasks per thread to clients with few, in Kafka's own order of moves: for
+each source in process order, and each destination in process order, the lowest tasks move as long as a move narrows the
+gap; all of it starts over until nothing moves. Kafka looks at all pairs of clients, and sorts the source's tasks for
+each. Whether a pair can move anything is a comparison of two numbers, one for each client, so a source is skipped when
+even the least loaded client could not take a task from it.
+
+Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from heapq import heapify, heapreplace
 from itertools import cycle, islice
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
-from assignor.task_assignors.lag_ranking import rank_by_lag
-from assignor.task_assignors.racks.costs import STATELESS_COSTS, Costs, RackTraffic
-from assignor.task_assignors.racks.optimization import Standbys, optimize_active_tasks, optimize_standby_tasks
+from assignor.task_assignors.racks.optimization import (
+    STATELESS_COSTS,
+    Costs,
+    RackTraffic,
+    Standbys,
+    optimize_active_tasks,
+    optimize_standby_tasks,
+)
 from assignor.task_assignors.standby_assignors import StandbyTaskAssignor, standby_task_assignor
-from assignor.task_assignors.task_movement import WarmUpBudget, move_active_tasks, move_standby_tasks
-from assignor.task_assignors.thread_balance import balance_active_over_threads, balance_standbys_over_threads
+from assignor.task_assignors.task_movement import WarmUpBudget, move_active_tasks, move_standby_tasks, rank_by_lag
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role, TaskId
+
+
+def balance_active_over_threads(state: WorkingState) -> None:
+    """To be called before there are standbys."""
+    _balance(state, state.active, state.move_active, lambda source, destination: True, Role.ACTIVE)
+
+
+def balance_standbys_over_threads(state: WorkingState, may_move: Callable[[int, int], bool]) -> None:
+    """`may_move(source, destination)`: whether the standby assignor allows moves between these two clients."""
+    _balance(state, state.standby, state.move_standby, may_move, Role.STANDBY)
+
+
+def _balance(
+    state: WorkingState,
+    held: list[set[int]],
+    move: Callable[[int, int, int], None],
+    may_move: Callable[[int, int], bool],
+    role: Role,
+) -> None:
+    assigned, capacity = state.assigned, state.capacity
+    clients = range(len(capacity))
+    load_with_one_more = [(assigned[client] + 1.0) / capacity[client] for client in clients]
+    moved_any = True
+    while moved_any:
+        moved_any = False
+        lowest = min(load_with_one_more)
+        for source in clients:
+            if (assigned[source] - 1.0) / capacity[source] < lowest:
+                continue
+            before = assigned[source]
+            for destination in clients:
+                if load_with_one_more[destination] > (assigned[source] - 1.0) / capacity[source]:
+                    continue
+                if destination == source or not may_move(source, destination):
+                    continue
+                for task in _moves(state, held[source], source, destination):
+                    move(source, destination, task)
+                    state.log_decision(DecisionKind.BALANCED, task, role, destination, source)
+                load_with_one_more[destination] = (assigned[destination] + 1.0) / capacity[destination]
+            if assigned[source] != before:
+                moved_any = True
+                load_with_one_more[source] = (assigned[source] + 1.0) / capacity[source]
+                lowest = min(load_with_one_more)
+
+
+def _moves(state: WorkingState, held: set[int], source: int, destination: int) -> Iterator[int]:
+    """The tasks to move, lowest first; the caller moves each before it asks for the next."""
+    for task in sorted(held):
+        if not _should_move(state, source, destination):
+            return
+        if not state.holds(destination, task):
+            yield task
+
+
+def _should_move(state: WorkingState, source: int, destination: int) -> bool:
+    """Whether moving one task narrows the gap without reversing it.
+
+    Source: `HighAvailabilityTaskAssignor.shouldMoveATask`, in the same doubles.
+    """
+    skew = state.load(source) - state.load(destination)
+    if skew <= 0:
+        return False
+    skew_after = (state.assigned[source] - 1.0) / state.capacity[source] - (
+        state.assigned[destination] + 1.0
+    ) / state.capacity[destination]
+    return 0 <= skew_after < skew
+
 
 DEFAULT_COSTS = Costs(traffic=10, non_overlap=1)
 

@@ -12,8 +12,7 @@ from importlib import import_module
 
 from assignor.errors import InputError
 from assignor.near_names import near_name
-from assignor.task_assignors.base import TaskAssignor
-from assignor.task_assignors.placement_validation import validate_placement
+from assignor.task_assignors.base import TaskAssignor, validate_placement
 
 __all__ = ["BUILT_IN_ASSIGNORS", "task_assignor_from", "task_assignor_named", "validate_placement"]
 

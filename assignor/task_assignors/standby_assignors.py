@@ -11,15 +11,16 @@ Source: `StandbyTaskAssignorFactory`, `DefaultStandbyTaskAssignor`, `ClientTagAw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush, heapreplace
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import repeat
 from typing import Protocol
 
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
-from assignor.java.order import JavaHashMap, int32
-from assignor.task_assignors.client_heap import CLIENT, load_bits
-from assignor.task_assignors.working_state import NamedNumbers, WorkingState
+from assignor.java.hash_codes import int32
+from assignor.java.hash_map import JavaHashMap
+from assignor.task_assignors.working_state import WorkingState, assign_to_least_loaded
 from assignor.types import Role
 
 
@@ -29,7 +30,7 @@ class DefaultStandbyTaskAssignor:
     limits_swaps = False
 
     def assign(self, state: WorkingState, num_standby_replicas: int) -> None:
-        assign_to_least_loaded(state, ((task, num_standby_replicas) for task in range(len(state.tasks))))
+        assign_to_least_loaded(state, zip(range(len(state.tasks)), repeat(num_standby_replicas)))
 
     def may_move(self, source: int, destination: int) -> bool:
         return True
@@ -38,54 +39,8 @@ class DefaultStandbyTaskAssignor:
         return True
 
 
-def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]]) -> None:
-    """`wanted`: tasks in the order to place them, each with the number of standbys that it still needs.
-
-    Source: `StandbyTaskAssignmentUtils.pollClientAndMaybeAssignAndUpdateRemainingStandbyTasks`.
-    """
-    owner, standby, assigned = state.owner, state.standby, state.assigned
-    # as numbers, loads with clients are compared in a fraction of the time that tuples take
-    bits = load_bits(state.capacity)
-    queue = [bits[client][assigned[client]] | client for client in range(len(state.clients))]
-    heapify(queue)
-    chosen: list[int] = []
-    for task, missing in wanted:
-        if missing == 1 and queue:
-            client = queue[0] & CLIENT
-            if owner[task] != client and task not in standby[client]:
-                standby[client].add(task)
-                assigned[client] += 1
-                chosen += (task, client)
-                heapreplace(queue, bits[client][assigned[client]] | client)
-                continue
-        drawn: list[int] = []
-        while queue and missing > 0:
-            client = heappop(queue) & CLIENT
-            drawn.append(client)
-            if owner[task] != client and task not in standby[client]:
-                standby[client].add(task)
-                assigned[client] += 1
-                chosen += (task, client)
-                missing -= 1
-        for client in drawn:
-            heappush(queue, bits[client][assigned[client]] | client)
-        if missing > 0:
-            chosen += (task, -missing)
-    names = state.names
-    state.log.later(lambda: _decisions(names, chosen))
-
-
 def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
     state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
-
-
-def _decisions(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
-    """`chosen`: each task followed by the client of one standby, or by how many standbys found none, below zero."""
-    for task, client in zip(chosen[::2], chosen[1::2], strict=True):
-        if client >= 0:
-            yield Decision(DecisionKind.TARGET, names.tasks[task], Role.STANDBY, names.processes[client])
-        else:
-            yield Decision(DecisionKind.NO_STANDBY_HOST, names.tasks[task], Role.STANDBY, detail=-client)
 
 
 Tag = tuple[str, str]

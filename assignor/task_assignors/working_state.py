@@ -7,14 +7,27 @@ the sorted process ids. So comparing numbers compares ids in Kafka's order. Sour
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from struct import Struct
 from typing import NamedTuple
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
-from assignor.topology.remembered_tasks import places_in_order
+from assignor.topology.partition_grouper import places_in_order
 from assignor.types import ProcessId, Role, TaskId
+
+Entry = int
+"""Load and client in one number that sorts as Kafka's comparator does: by load, then by process id.
+
+The bits of a non-negative double sort like the double; below them is the client's number.
+"""
+
+CLIENT_BITS = 32
+CLIENT = (1 << CLIENT_BITS) - 1
+
+_DOUBLE = Struct(">d")
 
 
 class NamedNumbers(NamedTuple):
@@ -138,3 +151,67 @@ class WorkingState:
                 standby_order=standby,
             )
         return Placement(probing_rebalance_needed, clients)
+
+
+class _LoadBits(dict[int, Entry]):
+    """Number of copies to the entry of such a client, without the client. `capacity`: threads of each."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self._capacity = capacity
+
+    def __missing__(self, copies: int) -> Entry:
+        bits = int.from_bytes(_DOUBLE.pack(copies / self._capacity), "big") << CLIENT_BITS
+        self[copies] = bits
+        return bits
+
+
+def load_bits(capacity: Sequence[int]) -> list[Mapping[int, Entry]]:
+    """By client: its entry, without the client, by its number of copies. `capacity`: threads of each client."""
+    of_threads = {threads: _LoadBits(threads) for threads in set(capacity)}
+    return [of_threads[threads] for threads in capacity]
+
+
+def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]]) -> None:
+    """`wanted`: tasks in the order to place them, each with the number of standbys that it still needs.
+
+    Source: `StandbyTaskAssignmentUtils.pollClientAndMaybeAssignAndUpdateRemainingStandbyTasks`.
+    """
+    owner, standby, assigned = state.owner, state.standby, state.assigned
+    bits = load_bits(state.capacity)
+    queue = [bits[client][assigned[client]] | client for client in range(len(state.clients))]
+    heapify(queue)
+    chosen: list[int] = []
+    for task, missing in wanted:
+        if missing == 1 and queue:
+            client = queue[0] & CLIENT
+            if owner[task] != client and task not in standby[client]:
+                standby[client].add(task)
+                assigned[client] += 1
+                chosen += (task, client)
+                heapreplace(queue, bits[client][assigned[client]] | client)
+                continue
+        drawn: list[int] = []
+        while queue and missing > 0:
+            client = heappop(queue) & CLIENT
+            drawn.append(client)
+            if owner[task] != client and task not in standby[client]:
+                standby[client].add(task)
+                assigned[client] += 1
+                chosen += (task, client)
+                missing -= 1
+        for client in drawn:
+            heappush(queue, bits[client][assigned[client]] | client)
+        if missing > 0:
+            chosen += (task, -missing)
+    names = state.names
+    state.log.later(lambda: _standby_targets(names, chosen))
+
+
+def _standby_targets(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
+    """`chosen`: each task followed by the client of one standby, or by how many standbys found none, below zero."""
+    for task, client in zip(chosen[::2], chosen[1::2], strict=True):
+        if client >= 0:
+            yield Decision(DecisionKind.TARGET, names.tasks[task], Role.STANDBY, names.processes[client])
+        else:
+            yield Decision(DecisionKind.NO_STANDBY_HOST, names.tasks[task], Role.STANDBY, detail=-client)

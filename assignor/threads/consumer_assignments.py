@@ -1,33 +1,129 @@
-"""Step 4: what the leader sends to each member.
+"""Steps 3 and 4: which host answers for which partitions, and what the leader sends to each member.
+
+The host maps contain every process with an endpoint, even one without tasks: it would otherwise ask for another
+rebalance at once. They show where tasks belong after this rebalance, including tasks that another process has yet to
+give up. When processes claim the same endpoint, the last one in the order of the leader's HashMap gets it.
 
 A task whose partition another member still owns is held back until that member has given it up. The leader tells its
 receiver to rejoin at once (next rebalance 0), and the receiver keeps the state open as a temporary standby if it had
 one. When a process is to ask for the next rebalance (for a probing one, that is the leader's), its first member gets
-the time, unless that member rejoins at once anyway; then no member of that process gets it. Source:
-`StreamsPartitionAssignor.computeNewAssignment`, `addClientAssignments`, `populateActiveTaskAndPartitionsLists`,
-`buildStandbyTaskMap`; KIP-429, KIP-441.
+the time, unless that member rejoins at once anyway; then no member of that process gets it.
+
+The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
+(`PartitionsInJavaOrder`). Only the bytes depend on it; once decoded, the partitions of a standby task and of a host are
+sets.
+
+Source: `StreamsPartitionAssignor.populatePartitionsByHostMaps`, `computeNewAssignment`, `addClientAssignments`,
+`populateActiveTaskAndPartitionsLists`, `buildStandbyTaskMap`; `PartitionGrouper.partitionGroups`; KIP-429, KIP-441.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
+from typing import NamedTuple
 
 from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
 from assignor.clients.client_state import ClientState
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError, NullPointerError
-from assignor.java.order import hash_set_order, task_hash
-from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
+from assignor.java.hash_codes import host_hash, int64, task_hash, topic_partition_hash
+from assignor.java.order import hash_set_order
+from assignor.protocol.assignment_info import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import assignment_parts
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST_SUPPORTED_VERSION
 from assignor.task_assignors.base import ClientPlacement, Placement
-from assignor.threads.hosts import HostMaps
-from assignor.threads.partition_order import PartitionsInJavaOrder
 from assignor.threads.tasks_to_threads import tasks_of_threads
-from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
+from assignor.topology.group_topology import GroupTopology
+from assignor.topology.partition_grouper import Sources, source_partitions
+from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, HostInfo, ProcessId, Role, TaskId, TopicPartition
+
+_KEPT = 16
+
+SourceTopics = tuple[tuple[int, tuple[str, ...]], ...]
+"""By subtopology: its id and its source topics, as its description names them."""
+
+
+def partitions_in_java_order(topology: GroupTopology, sources: Sources) -> PartitionsInJavaOrder:
+    """Of the tasks that follow from `sources`. One object is kept for the rebalances of a group."""
+    return _remembered(tuple([(each.id, tuple(each.source_topics)) for each in topology.subtopologies]), sources)
+
+
+@lru_cache(maxsize=_KEPT)
+def _remembered(source_topics: SourceTopics, sources: Sources) -> PartitionsInJavaOrder:
+    return PartitionsInJavaOrder(source_topics, source_partitions(sources))
+
+
+class PartitionsInJavaOrder:
+    """Computes the order only for tasks that are asked for."""
+
+    def __init__(
+        self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
+    ) -> None:
+        self._source_topics = dict(source_topics)
+        self._partitions_for_task = partitions_for_task
+        self._ordered: dict[TaskId, tuple[TopicPartition, ...]] = {}
+
+    def of(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        partitions = self._partitions_for_task[task]
+        if len(partitions) < 2:
+            return partitions
+        ordered = self._ordered.get(task)
+        if ordered is None:
+            ordered = self._ordered[task] = self._in_java_order(task, frozenset(partitions))
+        return ordered
+
+    def _in_java_order(self, task: TaskId, partitions: frozenset[TopicPartition]) -> tuple[TopicPartition, ...]:
+        topics = self._source_topics[task.subtopology]
+        as_added = (TopicPartition(topic, task.partition) for topic in topics)
+        return tuple(
+            hash_set_order(
+                [partition for partition in as_added if partition in partitions],
+                topic_partition_hash,
+                initial_capacity=len(topics),
+            )
+        )
+
+
+class HostMaps(NamedTuple):
+    """Partitions of active tasks and of standby tasks by host; hosts and partitions in Kafka's order."""
+
+    active: Mapping[HostInfo, tuple[TopicPartition, ...]]
+    standby: Mapping[HostInfo, tuple[TopicPartition, ...]]
+
+
+NO_HOSTS = HostMaps({}, {})
+
+
+def host_maps(
+    clients: Mapping[ProcessId, ClientMetadata], placement: Placement, partitions: PartitionsInJavaOrder
+) -> HostMaps:
+    process_of_host = {client.host: process_id for process_id, client in clients.items() if client.host is not None}
+    if not process_of_host:
+        return NO_HOSTS
+    active: dict[HostInfo, tuple[TopicPartition, ...]] = {}
+    standby: dict[HostInfo, tuple[TopicPartition, ...]] = {}
+    for host in hash_set_order(process_of_host, host_hash):
+        placed = placement.clients[process_of_host[host]]
+        active[host] = _partitions(placed.active_in_order(), partitions)
+        standby[host] = _partitions(placed.standby_in_order(), partitions)
+    return HostMaps(active, standby)
+
+
+def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
+    """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
+    another error as well.
+    """
+    try:
+        as_added = [partition for task in tasks for partition in partitions.of(task)]
+    except KeyError as unknown:
+        reason = 'Cannot invoke "java.util.Collection.iterator()" because "c" is null'
+        raise NullPointerError(reason, f"{unknown.args[0]} is no task of this group") from None
+    return tuple(hash_set_order(as_added, topic_partition_hash))
+
 
 AT_ONCE_MS = 0
 _BY_PARTITION = itemgetter(0)
@@ -57,6 +153,22 @@ class _GroupAssignment:
     log: DecisionLog
     result: ConsumerAssignments
     drained_members: frozenset[str]
+
+
+def rebalance_deadlines(
+    placement: Placement, leader: ProcessId | None, probing_rebalance_at_ms: int
+) -> dict[ProcessId | None, int]:
+    """By process that is to ask for the next rebalance. For a probing one, that is the leader, and the time is Java's
+    sum, which can wrap to a time in the past.
+
+    Differs from Kafka: a leader outside the group (None) keeps the deadline itself, so the sum is capped and stays
+    ahead.
+    """
+    deadlines_ms: dict[ProcessId | None, int] = dict(placement.followup_deadlines_ms.items())
+    if placement.probing_rebalance_needed:
+        capped_ms = min(probing_rebalance_at_ms, JAVA_LONG_MAX - 1)
+        deadlines_ms[leader] = capped_ms if leader is None else int64(probing_rebalance_at_ms)
+    return deadlines_ms
 
 
 def consumer_assignments(

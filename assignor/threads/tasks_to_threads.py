@@ -21,7 +21,8 @@ from typing import NamedTuple
 from assignor.clients.client_state import ClientState
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import TaskAssignmentError
-from assignor.java.order import hash_set_order, task_hash
+from assignor.java.hash_codes import task_hash
+from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import ClientPlacement
 from assignor.types import ProcessId, Role, TaskId
 
@@ -49,27 +50,26 @@ def tasks_of_threads(
     consumers = everybody
     if drained_members:
         consumers = tuple([consumer for consumer in everybody if consumer not in drained_members]) or everybody
-    process_id = state.metadata.process_id
+    active, standby = placed.active_in_order(), placed.standby_in_order()
     previous = state.previous_tasks_by_lag(consumers)
+    stateful, stateless = state.lags.known_and_unknown(active)
     thread_load: dict[str, int] = {}
+    decided: list[tuple[Role, ThreadDecisions]] = []
 
     def assign(
         tasks: Sequence[TaskId], previous: Mapping[str, Sequence[TaskId]], role: Role, walk: Walk = tuple
     ) -> ThreadTasks:
-        decided: ThreadDecisions = []
-        of_threads = assign_tasks_to_threads(tasks, previous, consumers, thread_load, decided, walk)
-        if decided:
-            # a lambda of a compiled module would hold the log as well: a cycle, which only the collector frees
-            log.later(partial(_decisions, decided, role, placed, process_id))
-        return of_threads
+        choices: ThreadDecisions = []
+        decided.append((role, choices))
+        return assign_tasks_to_threads(tasks, previous, consumers, thread_load, choices, walk)
 
-    active = placed.active_in_order()
-    stateful, stateless = state.lags.known_and_unknown(active)
-    stateful_active = assign(stateful, previous, Role.ACTIVE, _hash_order)
-    standby = assign(placed.standby_in_order(), previous, Role.STANDBY)
+    active_of_threads = assign(stateful, previous, Role.ACTIVE, _hash_order)
+    standby_of_threads = assign(standby, previous, Role.STANDBY)
     for consumer, tasks in assign(stateless, {}, Role.ACTIVE, _hash_order).items():
-        stateful_active[consumer] = [*stateful_active.get(consumer, ()), *tasks]
-    return TasksOfThreads(stateful_active, standby)
+        active_of_threads[consumer] = [*active_of_threads.get(consumer, ()), *tasks]
+    # a lambda of a compiled module would hold the log as well: a cycle, which only the collector frees
+    log.later(partial(_decisions, decided, placed.warm_ups, state.metadata.process_id))
+    return TasksOfThreads(active_of_threads, standby_of_threads)
 
 
 def _hash_order(tasks: Collection[TaskId]) -> list[TaskId]:
@@ -77,12 +77,13 @@ def _hash_order(tasks: Collection[TaskId]) -> list[TaskId]:
 
 
 def _decisions(
-    decided: ThreadDecisions, role: Role, placed: ClientPlacement, process_id: ProcessId
+    decided: Iterable[tuple[Role, ThreadDecisions]], warm_ups: frozenset[TaskId], process_id: ProcessId
 ) -> Iterator[Decision]:
-    for kind, tasks, consumers in decided:
-        for task, consumer in zip(tasks, consumers, strict=True):
-            is_warm_up = role is Role.STANDBY and task in placed.warm_ups
-            yield Decision(kind, task, Role.WARM_UP if is_warm_up else role, process_id, None, consumer)
+    for role, choices in decided:
+        for kind, tasks, consumers in choices:
+            for task, consumer in zip(tasks, consumers, strict=True):
+                is_warm_up = role is Role.STANDBY and task in warm_ups
+                yield Decision(kind, task, Role.WARM_UP if is_warm_up else role, process_id, None, consumer)
 
 
 def assign_tasks_to_threads(

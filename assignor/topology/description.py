@@ -10,7 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from assignor.java.order import hash_set_copy_order, hash_set_order, string_hash
+from assignor.java.hash_codes import string_hash
+from assignor.java.order import hash_set_copy_order, hash_set_order
 from assignor.java.tree_set import JavaTreeSet
 from assignor.topology.definition import (
     GlobalStore,

@@ -1,16 +1,106 @@
 """Step 2: partitions into tasks. Partition p of every source topic of a subtopology belongs to task `subtopology_p`.
 
-A subtopology has as many tasks as its largest source topic has partitions. Source: `PartitionGrouper`.
+A subtopology has as many tasks as its largest source topic has partitions. Tasks and their partitions follow from the
+topology and from the numbers of partitions alone, so they are the same in every rebalance of a group. They are made
+once and kept, because a group of thousands of tasks would spend a third of each rebalance on them. What is kept is
+never changed by anybody. Source: `PartitionGrouper`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, repeat, zip_longest
+
 from assignor.cluster import Cluster
 from assignor.errors import InputError, UncheckedError
-from assignor.topology.group_topology import GroupTopology, Subtopology
-from assignor.topology.remembered_tasks import PartitionsOfTasks, Sources, source_partitions
-from assignor.topology.topics_info import source_topics_walk
-from assignor.types import utf16_order
+from assignor.java.hash_codes import task_hash
+from assignor.java.order import hash_set_order
+from assignor.topology.group_topology import GroupTopology, Subtopology, source_topics_walk
+from assignor.types import TaskId, TopicPartition, utf16_order
+
+PartitionsOfTasks = Mapping[TaskId, tuple[TopicPartition, ...]]
+"""In the order of a Java HashMap."""
+
+Sources = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
+"""By subtopology, in the order in which Kafka walks them: its id, and its source topics with their partition counts."""
+
+_KEPT = 16
+
+
+@lru_cache(maxsize=_KEPT)
+def source_partitions(sources: Sources) -> PartitionsOfTasks:
+    """Every task with the partitions it reads. Source: `PartitionGrouper`."""
+    counts = dict(chain.from_iterable(topics for _, topics in sources))
+    of_topic = {topic: [TopicPartition(topic, number) for number in range(count)] for topic, count in counts.items()}
+    of_task = {
+        subtopology: _rows([of_topic[topic][:count] for topic, count in topics]) for subtopology, topics in sources
+    }
+    tasks = [TaskId(subtopology, number) for subtopology, rows in of_task.items() for number in range(len(rows))]
+    return {task: of_task[task[0]][task[1]] for task in hash_set_order(tasks, task_hash)}
+
+
+def _rows(columns: list[Sequence[TopicPartition]]) -> list[tuple[TopicPartition, ...]]:
+    """The partitions of each number; `columns`: those of each topic, which may have fewer than others."""
+    if len(set(map(len, columns))) < 2:
+        return list(zip(*columns, strict=True))
+    return [tuple(filter(None, row)) for row in zip_longest(*columns)]
+
+
+@lru_cache(maxsize=_KEPT)
+def task_by_partition(sources: Sources) -> Mapping[TopicPartition, TaskId]:
+    """Which task reads each source partition."""
+    return {partition: task for task, partitions in source_partitions(sources).items() for partition in partitions}
+
+
+class ChangelogPartitions(Mapping[TaskId, tuple[TopicPartition, ...]]):
+    """Every stateful task with a partition of each changelog, made when somebody asks first: without racks, nobody
+    does. Source: `ChangelogTopics`.
+    """
+
+    def __init__(self, tasks: Mapping[int, tuple[TaskId, ...]], topics: Mapping[int, tuple[str, ...]]) -> None:
+        """Both by subtopology, in the order of the result."""
+        self._tasks = tasks
+        self._topics = topics
+        self._made: PartitionsOfTasks | None = None
+
+    def _all(self) -> PartitionsOfTasks:
+        if self._made is None:
+            of = [_changelog_partitions(tasks, self._topics[each]) for each, tasks in self._tasks.items()]
+            self._made = of[0] if len(of) == 1 else {task: each[task] for each in of for task in each}
+        return self._made
+
+    def __getitem__(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        return self._all()[task]
+
+    def __iter__(self) -> Iterator[TaskId]:
+        return chain.from_iterable(self._tasks.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._tasks.values()))
+
+
+@lru_cache(maxsize=_KEPT)
+def _changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) -> PartitionsOfTasks:
+    """`tasks`: of one subtopology."""
+    numbers = [task[1] for task in tasks]
+    columns = [
+        map(tuple.__new__, repeat(TopicPartition), zip(repeat(topic), numbers, strict=False)) for topic in topics
+    ]
+    return dict(zip(tasks, zip(*columns, strict=True), strict=True))
+
+
+@lru_cache(maxsize=_KEPT)
+def task_map_order(tasks: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
+    """The order of a HashMap to which they were added one by one."""
+    return tuple(hash_set_order(tasks, task_hash))
+
+
+@lru_cache(maxsize=_KEPT)
+def places_in_order(tasks: tuple[TaskId, ...]) -> Mapping[TaskId, int]:
+    """Each task with its place among the sorted tasks, in sorted order."""
+    return {task: place for place, task in enumerate(sorted(tasks))}
+
 
 MAX_GROUP_PARTITIONS = 1_000_000
 """Source partitions, or changelog partitions, of one group. A document from anywhere can name a large count in a few
@@ -53,8 +143,15 @@ def check_group_size(partitions: int, kind: str) -> None:
 def _partition_counts(subtopology: Subtopology, cluster: Cluster) -> dict[str, int]:
     counts: dict[str, int] = {}
     for topic in sorted(set(subtopology.source_topics), key=utf16_order):
-        count = cluster.partition_count(topic)
-        if not count:
+        metadata = cluster.topics.get(topic)
+        if metadata is None or not metadata.partitions:
             raise UncheckedError(f"Empty partitions for topic {topic}")
-        counts[topic] = count
+        counts[topic] = metadata.partitions
     return counts
+
+
+def tasks_by_subtopology(tasks: Iterable[TaskId]) -> dict[int, list[TaskId]]:
+    by_subtopology: dict[int, list[TaskId]] = {}
+    for task in tasks:
+        by_subtopology.setdefault(task.subtopology, []).append(task)
+    return by_subtopology

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from assignor.decisions import DecisionLog
 from assignor.pipeline import assign
-from assignor.protocol.assignment_info import decode_assignment_info
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import decode_assignment_info, encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     decode_assignment,

@@ -12,9 +12,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from assignor.garbage import freeze_loaded_objects
 from benchmarks.jvm_runtime.clock import Figures
 from benchmarks.jvm_runtime.topologies import topology
+from operating_system.processes import freeze_loaded_objects
 from streams_runtime import Application, InstanceState, LocalRun, ProcessingGuarantee, StreamsConfig, StreamsInstance
 
 _LOOK_SHARPLY_S, _LOOK_S = 0.001, 0.02

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.topic_reading import partitions_of
+from streams_runtime.logs.topic_reading import read_topic
+from streams_runtime.serdes import BYTES
 
-_POLL_MS, _POLL_RECORDS = 100, 10_000
 _DIGEST_BYTES = 8
 _MASK = (1 << 64) - 1
 
@@ -54,21 +53,10 @@ def _number_of(record: OutputRecord) -> int:
 
 def read_records(log: Log, topic: str) -> Iterable[OutputRecord]:
     """Committed ones, as far as there are any when the reading begins. Each key is in order."""
-    partitions = partitions_of(log, topic)
-    ends, begins = log.end_offsets(partitions), log.begin_offsets(partitions)
-    left = {partition for partition in partitions if begins[partition] < ends[partition]}
-    with closing(log.consumer()) as consumer:
-        consumer.assign(left)
-        for partition in left:
-            consumer.seek(partition, begins[partition])
-        while left:
-            for batch in consumer.poll(_POLL_MS, _POLL_RECORDS):
-                for key, value, timestamp_ms in zip(batch.keys, batch.values, batch.timestamps_ms, strict=True):
-                    assert key is not None, "every result has a key"
-                    assert value is not None, "nothing is deleted"
-                    yield OutputRecord(key, value, timestamp_ms)
-            left = {each for each in left if (consumer.position(each) or 0) < ends[each]}
-            consumer.assign(left)
+    for record in read_topic(log, topic, BYTES, BYTES):
+        assert record.key is not None, "every result has a key"
+        assert record.value is not None, "nothing is deleted"
+        yield OutputRecord(record.key, record.value, record.timestamp_ms)
 
 
 def check_equal(cell: str, found: Mapping[str, Outputs], *, every_record: bool) -> Outputs:

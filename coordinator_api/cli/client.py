@@ -7,25 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from assignor.errors import AssignorFault, InputError
-from coordinator_client.access.tls import client_context, tls_problem
+from coordinator_client.access.tls import tls_problem
 from coordinator_client.addresses import CoordinatorCall
-from coordinator_client.calls import (
-    Asked,
-    NoAnswer,
-    Unanswered,
-    addresses_of,
-    ask,
-    authorization,
-    read_token,
-    refusal_of,
-)
+from coordinator_client.calls import CoordinatorRefused, NoAnswer, addresses_of, read_token
+from coordinator_client.http_client import CoordinatorAnswer, CoordinatorHttpClient
 from operating_system.processes import advice_of
 
 TIMEOUT_S = 30
-_NOT_LET_IN = frozenset({401, 403})
+_NOT_ALLOWED = frozenset({401, 403})
 
 
 class CallFailed(AssignorFault):
@@ -52,64 +42,44 @@ def call(
     """
     query = {name: value for name, value in parameters.items() if value is not None}
     addresses = _addresses(url)
-    headers = authorization(read_token(None if token_file is None else Path(token_file)))
-    tls = client_context(addresses.secured, httpx.create_ssl_context)
-    # the environment's proxies are for the world outside, not for a coordinator
-    with httpx.Client(headers=headers, trust_env=False, verify=tls) as http:
-
-        def send(asked: Asked) -> httpx.Response:
-            try:
-                return http.request(method, asked.url, json=body, extensions={"timeout": asked.time_left})
-            except httpx.InvalidURL as error:
-                raise InputError(f"is no address of a coordinator: {error}", asked.address) from None
-            except httpx.TransportError as error:
-                raise Unanswered(str(error)) from None
-
-        try:
-            address, response = ask(addresses, CoordinatorCall(path, TIMEOUT_S, query), send)
-        except NoAnswer as error:
-            raise _unanswered(error.answers) from None
-    if response.is_success:
-        return _answer(response, address)
-    refusal = refusal_of(response.status_code, response.content)
-    if refusal.code is None:
-        raise _no_coordinator(response, address)
-    if refusal.status in _NOT_LET_IN:
-        raise InputError(f"{refusal.code}: {refusal.detail}", address)
-    raise CallFailed(f"{refusal.code}: {refusal.detail}", refusal.code)
+    token = read_token(None if token_file is None else Path(token_file))
+    try:
+        with CoordinatorHttpClient(addresses, token) as http:
+            return _document(http.call(method, CoordinatorCall(path, TIMEOUT_S, query), json=body))
+    except NoAnswer as error:
+        raise _no_answer(error.answers) from None
+    except CoordinatorRefused as error:
+        refusal = error.refusal
+        if refusal.code is None:
+            raise _no_coordinator(refusal.status, error.address) from None
+        if refusal.status in _NOT_ALLOWED:
+            raise InputError(str(error), error.address) from None
+        raise CallFailed(str(error), refusal.code) from None
 
 
 _addresses = functools.cache(addresses_of)
 """The same for all calls of a command: what one call has learnt about the addresses, the next one knows."""
 
 
-def _unanswered(answers: Mapping[str, str]) -> InputError:
+def _no_answer(answers: Mapping[str, str]) -> InputError:
     """`answers`: what became of the call at each address that was asked."""
-    problems = {address: tls_problem(what) for address, what in answers.items()}
-    if len(answers) == 1:
-        address, problem = next(iter(problems.items()))
-        if problem is not None:
-            return InputError(problem, address)
-    for address, what in answers.items():
-        advice = advice_of(what)
+    for address, outcome in answers.items():
+        if len(answers) == 1 and tls_problem(outcome) is not None:
+            return InputError(outcome, address)
+        advice = advice_of(outcome)
         if advice is not None:  # this machine refused, not the coordinator
-            return InputError(f"cannot be asked: {what}; {advice}", address)
-    each = ", ".join(f"{address} ({problems[address] or what})" for address, what in answers.items())
+            return InputError(f"cannot be asked: {outcome}; {advice}", address)
+    each = ", ".join(f"{address} ({outcome})" for address, outcome in answers.items())
     return InputError(f"no coordinator answers at {each}: start one with `assignor serve`, or name it by --coordinator")
 
 
-def _answer(response: httpx.Response, url: str) -> Any:
+def _document(answer: CoordinatorAnswer) -> Any:
     """Raises InputError for what no coordinator sends: another service may answer at the address."""
-    if not response.content:
-        return None
     try:
-        answer = response.json()
+        return answer.document() if answer.content else None
     except ValueError:
-        raise _no_coordinator(response, url) from None
-    if not isinstance(answer, dict):
-        raise _no_coordinator(response, url)
-    return answer
+        raise _no_coordinator(answer.status, answer.address) from None
 
 
-def _no_coordinator(response: httpx.Response, url: str) -> InputError:
-    return InputError(f"answers with status {response.status_code} and is no coordinator: is the address right?", url)
+def _no_coordinator(status: int, address: str) -> InputError:
+    return InputError(f"answers with status {status} and is no coordinator: is the address right?", address)

@@ -1,4 +1,4 @@
-"""`assignor groups`: what a running coordinator knows of its groups, and what it can be told about them.
+"""`assignor groups`: what a running coordinator knows of its groups, and the operator's decisions about them.
 
 Names are short where they stay unique; `-o wide` has the whole ones.
 """
@@ -33,8 +33,8 @@ from coordinator_api.cli.calls import (
 )
 from coordinator_api.cli.lever_commands import held_line
 from coordinator_api.views.levers import active_levers
-from coordinator_api.views.wording import utc_iso
 from coordinator_client.calls import group_path, state_in_words
+from rebalance_analysis.presentation.quantities import utc_iso
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 
@@ -279,7 +279,7 @@ def _advice_without_members(document: Any) -> str:
 
 
 def _warm_ups(tasks: Any) -> str:
-    """What the probing rebalance looks at: `, 2 warm-ups restore, up to 1,000 records are left`."""
+    """The warm-ups that the probing rebalance waits for: `, 2 warm-ups restore, up to 1,000 records are left`."""
     lags = [each["lag"] for each in tasks if each["role"] == "warm-up"]
     known = [lag for lag in lags if isinstance(lag, int) and lag >= 0]
     if not lags:

@@ -52,7 +52,7 @@ def _only_group(get: Callable[..., Any], url: str) -> str:
 
 
 def _newest(get: Callable[..., Any], path: str, last: int) -> list[int]:
-    """Generations, newest first, but none that waits for approval: no member was told of it."""
+    """Generations, newest first, but none that waits for approval: no member got it."""
     generations: list[int] = []
     before: int | None = None
     while len(generations) < last:

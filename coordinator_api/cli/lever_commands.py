@@ -17,13 +17,14 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import show
 from assignor_cli.tables import Column, View
 from coordinator_api.cli.calls import Cell, GroupCommand, OperatorCommand, document_table, duration_ms
-from coordinator_api.views.forecasts import changed_tasks, verdict
 from coordinator_api.views.levers import DONE, EFFECTS, missing_of_drain, moves_of_held
-from rebalance_analysis.history.wording import duration
+from rebalance_analysis.presentation.forecasts import verdict
+from rebalance_analysis.presentation.moves import copy_changes
+from rebalance_analysis.presentation.quantities import duration_text
 
 GenerationOption = Annotated[
     int | None,
-    typer.Option("--generation", metavar="N", help="The rebalance that was looked at. Default: whichever waits."),
+    typer.Option("--generation", metavar="N", help="The generation that was examined. Default: the one that waits."),
 ]
 
 levers = typer.Typer()
@@ -32,15 +33,11 @@ _SOME_PROCESS = "2230ea3e-4048-4d7d-bee0-e650940ec648"
 _PROCESS_DIGITS = 8
 
 
-def _signed(gone: list[str], new: list[str]) -> str:
-    return " ".join([*(f"-{each}" for each in gone), *(f"+{each}" for each in new)])
-
-
 _CHANGED_TASKS: Sequence[Cell] = (
     (Column("TASK"), lambda each, view: each.task),
     (Column("ACTIVE", wrap=True, optional=True), lambda each, view: " -> ".join(each.active or ())),
-    (Column("STANDBY", wrap=True, optional=True), lambda each, view: _signed(each.standby_gone, each.standby_new)),
-    (Column("WARM-UP", wrap=True, optional=True), lambda each, view: _signed(each.warm_up_gone, each.warm_up_new)),
+    (Column("STANDBY", wrap=True, optional=True), lambda each, view: each.standby),
+    (Column("WARM-UP", wrap=True, optional=True), lambda each, view: each.warm_up),
 )
 
 
@@ -207,7 +204,7 @@ def discard(command: OperatorCommand, generation: GenerationOption = None) -> No
 def held_line(held: Any, view: View) -> str:
     """`held`: a rebalance that waits, as in a group's document."""
     left_ms = held["until_ms"] - view.now_ms
-    until = f"for {duration(left_ms)} more" if left_ms > 0 else "no more"
+    until = f"for {duration_text(left_ms)} more" if left_ms > 0 else "no more"
     return f"a rebalance (generation {held['generation_id']}) waits for approval {until}: {moves_of_held(held)}"
 
 
@@ -218,7 +215,9 @@ def _held_text(group: str, document: Any, view: View) -> str:
         return f"{group}: {rule}"
     lines = [f"{group}: {held_line(held, view)}"]
     if held["difference"] is not None:
-        changed = changed_tasks(held["difference"], lambda process: process[:_PROCESS_DIGITS])
+        changed = [
+            copy_changes(each, lambda process: process[:_PROCESS_DIGITS]) for each in held["difference"]["tasks"]
+        ]
         lines += ["", document_table("No task would be elsewhere.", _CHANGED_TASKS, changed, view)]
     if held["forecast"] is not None:
         moves = held["forecast"]["active_moves"]

@@ -16,11 +16,12 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import ResultOutput, output_from_options, show
 from assignor_cli.tables import Column, View, age_text, paragraph
 from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, GroupCommand, document_table
-from coordinator_api.views.wording import hold_text, utc_iso
+from coordinator_api.views.wording import hold_text
 from coordinator_client.calls import group_path
-from rebalance_analysis.commands.group_history_text import group_history_text
-from rebalance_analysis.commands.task_history_text import task_history_text
+from rebalance_analysis.commands.history_text import group_history_text, task_history_text
 from rebalance_analysis.history import PastRebalance, group_history, task_history
+from rebalance_analysis.presentation.moves import ChangeTitle
+from rebalance_analysis.presentation.quantities import counted, utc_iso
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import run
 
@@ -116,7 +117,7 @@ def _explanations(document: Any, view: View) -> str:
     lines = [paragraph(each["task"], each["text"].partition(" ")[2], view, indent=6) for each in shown]
     kept = len(every) - len(shown)
     if kept:
-        lines.append(f"{kept} tasks stay where they are" if kept > 1 else "1 task stays where it is")
+        lines.append(f"{counted(kept, 'task')} {ChangeTitle.STAYS.of(kept)}")
     if not document["same_result"]:
         lines.insert(
             0, "Run again, this rebalance decides otherwise than recorded. The reasons are those of the new run."

@@ -26,7 +26,7 @@ and after a restart:
 then `apply` works them out again, from the records and the sessions as they are.
 
 A group goes from Empty to PreparingRebalance (members join), CompletingRebalance (the assignment is computed) and
-Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. Where to look:
+Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. Where to find it:
 
     values   states          the words of the protocol
              image           the durable state: the group, its members, and its last rebalance
@@ -39,7 +39,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
     loop     group           `Group`, and which rule handles which event
              snapshot        the state as the shortest list of records, also after a loss or damage
              invariants      what always holds
-    rules    heartbeats      which member is fenced or refused, what heartbeats and fetches are told and note
+    rules    heartbeats      which member is fenced or refused, the answers to heartbeats and fetches
              joining         how members come and go; the rejoin grace; where sessions expire
              rebalancing     where every rebalance starts, waits for joins, is computed and stored
              holding         computed rebalances that wait for approval

@@ -192,7 +192,7 @@ class AssignmentComputed:
     carried out, then `rebalance` has the error alone.
 
     `topics`: partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist; empty
-    for a group whose definition describes its cluster itself, and when nobody looked at the cluster. `missing_topics`:
+    for a group whose definition describes its cluster itself, and when the cluster was not polled. `missing_topics`:
     source topics that did not exist.
     `kept_owned`: it was computed with every task kept where it is.
     Answered with `AssignmentStored`; with `RebalanceWaits` when it waits for approval; with `ComputedAgain`, or with
@@ -209,7 +209,7 @@ class AssignmentComputed:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """The topics of the group's cluster, as a look at it just found them. `topics`: as in `AssignmentComputed`, for the
+    """The topics of the group's cluster, as a poll has just found them. `topics`: as in `AssignmentComputed`, for the
     present definition.
 
     Starts a rebalance when they are not those that the last rebalance worked with. Answered with `Accepted`.
@@ -288,8 +288,8 @@ class SetLever:
 class DecideHeldRebalance:
     """Approve the rebalance that waits, which is then carried out; or discard it, and keep every task where it is.
 
-    `generation_id`: the one that was looked at, None for whichever waits. `by`, `reason`: as in `OperatorDecision`.
-    Answered with `AssignmentStored` or `ComputedAgain`.
+    `generation_id`: the generation that the operator decided on, None for the one that waits. `by`, `reason`: as in
+    `OperatorDecision`. Answered with `AssignmentStored` or `ComputedAgain`.
     """
 
     approves: bool

@@ -43,7 +43,7 @@ class GroupLimits:
 class Session:
     """`last_heard_ms`: when the member's last request arrived. `timeout_ms`: how long it may stay silent after that.
 
-    `never_heard_from`: it has sent nothing since its first join. `acknowledged_generation`: the last generation whose
+    `silent_since_join`: it has sent nothing since its first join. `acknowledged_generation`: the last generation whose
     assignment it fetched or named in a heartbeat.
     `task_offset_sums`: as its last heartbeat reported them. `connection_id`: that it belongs to, None for none that is
     watched.
@@ -51,7 +51,7 @@ class Session:
 
     last_heard_ms: int
     timeout_ms: int
-    never_heard_from: bool = False
+    silent_since_join: bool = False
     acknowledged_generation: int = -1
     task_offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
     connection_id: int | None = None
@@ -264,7 +264,7 @@ class Liveness:
             self.request_arrived(member, now_ms)
         else:
             timeout_ms = min(member.last_join.session_timeout_ms, self.limits.new_member_join_timeout_ms)
-            self.sessions[member.member_id] = Session(now_ms, timeout_ms, never_heard_from=True)
+            self.sessions[member.member_id] = Session(now_ms, timeout_ms, silent_since_join=True)
             self._expires(now_ms + timeout_ms)
             if isinstance(self.join_timer, InitialDelay) and before.initial:
                 self.join_timer = replace(self.join_timer, member_added=True)

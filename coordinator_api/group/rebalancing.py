@@ -214,7 +214,7 @@ def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> N
 
     So a rebalance starts when a missing source topic appears, or a topic gets more partitions. A rebalance that failed
     (because an internal topic has the wrong number of partitions, say) is not repeated before a topic has changed, so
-    there is no storm of rebalances that all fail alike. While a rebalance is under way nothing happens: the next look
+    there is no storm of rebalances that all fail alike. While a rebalance is under way nothing happens: the next poll
     at the cluster compares with what that rebalance saw.
 
     Source: `ConsumerCoordinator.rejoinNeededOrPending` with its metadata snapshots. Differs from Kafka: changelog

@@ -18,7 +18,7 @@ from coordinator_api.group.records import AssignmentsPacked, MemberReported, Reb
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 from coordinator_api.group.subscriptions import assignment_error
 
-_ALLOWED_WHEREVER_LED = (
+_ALLOWED_IF_LED_ELSEWHERE = (
     events.AssignmentComputed,
     events.ConnectionLost,
     events.DeleteGroup,
@@ -32,7 +32,7 @@ _ALLOWED_WHEREVER_LED = (
 def refuse_led_elsewhere(image: GroupImage, event: Event | HeartbeatOrFetch) -> Rejected | None:
     """None unless the group is led elsewhere and `event` asks for something that only its leader can do."""
     led_by = image.led_by
-    if led_by is None or image.state is GroupState.DEAD or isinstance(event, _ALLOWED_WHEREVER_LED):
+    if led_by is None or image.state is GroupState.DEAD or isinstance(event, _ALLOWED_IF_LED_ELSEWHERE):
         return None
     return Rejected(
         RejectionCode.NOT_COORDINATOR,

@@ -15,11 +15,11 @@ from assignor.errors import AssignorFault
 from assignor.protocol.assignment_info import (
     AssignmentInfo,
     TasksOfMember,
+    encode_assignment_info,
     read_error_code,
     read_tasks,
     split_assignment,
 )
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,

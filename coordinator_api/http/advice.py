@@ -8,7 +8,7 @@ itself.
 from __future__ import annotations
 
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.repartition_topics import missing_source_topics
+from assignor.topology.internal_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, Role
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.image import GroupImage, LastRebalance

@@ -1,7 +1,7 @@
 """The audit log: which calls it has, what it says of each, and where its lines go.
 
 A line says who did what, when, from where, why, and how it ended. It is written when the answer is known and before it
-goes out. What was answered was committed before, so each change that somebody heard of has its line, also when the
+goes out. What was answered was committed before, so each change that a caller knows of has its line, also when the
 process is killed. A call has one line, whether it was carried out or refused; one that another coordinator has to
 answer has it there. Left out are reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no
 new member (status 200). `docs/formats.md` describes the fields.
@@ -55,7 +55,7 @@ _EFFECTS = ("revision", "generation_id", "executed", "right", "groups")
 _MOST_OF_A_NAME = 256
 _LONGEST_ANSWER = 65_536
 
-_LOOK_AGAIN_S = 1.0
+_FILE_CHECK_INTERVAL_S = 1.0
 _EVENT = "audit"
 
 
@@ -218,7 +218,7 @@ class AuditLog:
         self._logger = structlog.get_logger("coordinator_api")
         self._path = file
         self._file: _AppendedFile | None = None
-        self._look_at_s = 0.0
+        self._next_file_check_s = 0.0
         self._lost = 0
         if file is not None:
             try:
@@ -247,8 +247,8 @@ class AuditLog:
 
     def _opened(self, path: Path) -> _AppendedFile:
         now_s = time.monotonic()
-        if self._file is not None and now_s >= self._look_at_s:
-            self._look_at_s = now_s + _LOOK_AGAIN_S
+        if self._file is not None and now_s >= self._next_file_check_s:
+            self._next_file_check_s = now_s + _FILE_CHECK_INTERVAL_S
             if not self._file.is_at(path):
                 self.close()
         if self._file is None:

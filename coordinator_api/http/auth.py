@@ -27,7 +27,7 @@ from coordinator_api.store.token_store import StoredToken, TokenStore
 from coordinator_client.access.credentials import Credentials, wall_clock_ms
 from coordinator_client.access.issuer_settings import KEYS_URL, IssuerSettings
 from coordinator_client.access.principals import Principal, Right, is_loopback
-from coordinator_client.access.token_files import LOOK_EVERY_S, TokenFiles
+from coordinator_client.access.token_files import CHECK_INTERVAL_S, TokenFiles
 from coordinator_client.access.tokens import (
     TokenEntry,
     digest_of,
@@ -107,7 +107,7 @@ class CreatedTokens:
         )
 
     async def create(self, caller: Principal, principal: Principal, expires_ms: int | None) -> CreatedTokenAnswer:
-        """What is told once: the token is kept nowhere. Raises Problem, StoreError."""
+        """The token, which is shown once and kept nowhere. Raises Problem, StoreError."""
         self._check_is_own(caller, principal)
         async with self._one_at_a_time:
             await self.load()
@@ -210,7 +210,7 @@ class Access:
 
     def __init__(self, settings: Settings) -> None:
         self.credentials = Credentials()
-        self._files = TokenFiles(self.credentials, _tell)
+        self._files = TokenFiles(self.credentials, _warn)
         if settings.auth_token is not None:
             self.credentials.replace("auth.token", [plain_token("auth.token", settings.auth_token)])
         if settings.auth_tokens is not None:
@@ -232,7 +232,7 @@ class Access:
 
         `is_shared`: whether other coordinators create tokens in the same database.
         """
-        await self._look()
+        await self._reload_files()
         self.created = CreatedTokens(self.credentials, store, is_shared=is_shared)
         await self.created.load()
         if self.credentials.have_expired:
@@ -253,27 +253,27 @@ class Access:
     @asynccontextmanager
     async def kept_up_to_date(self) -> AsyncIterator[None]:
         """Within the block, files that change are read again, and tokens that other coordinators create."""
-        looking: list[asyncio.Task[None]] = []
+        watchers: list[asyncio.Task[None]] = []
         if not self._files.are_none or self._signed is not None:
-            looking.append(asyncio.create_task(self._look_again_and_again()))
+            watchers.append(asyncio.create_task(self._reload_periodically()))
         if self.created.is_shared:
-            looking.append(asyncio.create_task(self.created.follow()))
+            watchers.append(asyncio.create_task(self.created.follow()))
         try:
             yield
         finally:
-            for each in looking:
+            for each in watchers:
                 each.cancel()
                 with suppress(asyncio.CancelledError):
                     await each
 
-    async def _look_again_and_again(self) -> None:
+    async def _reload_periodically(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            await self._look()
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            await self._reload_files()
 
-    async def _look(self) -> None:
+    async def _reload_files(self) -> None:
         # a file system or an issuer that does not answer must not hold up the calls
-        await asyncio.to_thread(self._files.look)
+        await asyncio.to_thread(self._files.reload_changed)
         if self._signed is not None:
             await asyncio.to_thread(self._signed.refresh_if_due)
 
@@ -289,8 +289,8 @@ def _signed_tokens(settings: Settings) -> SignedTokens | None:
         settings.sasl_oauthbearer_clock_skew_seconds,
         settings.sasl_oauthbearer_jwks_endpoint_refresh_ms,
     )
-    return issuer.signed_tokens(lambda sentence: _tell(KEYS_URL, sentence))
+    return issuer.signed_tokens(lambda sentence: _warn(KEYS_URL, sentence))
 
 
-def _tell(setting: str, sentence: str) -> None:
+def _warn(setting: str, sentence: str) -> None:
     structlog.get_logger("coordinator_api").warning("tokens_changed", setting=setting, message=sentence)

@@ -260,10 +260,10 @@ def check_not_encoded(request: Request) -> None:
 
 def caller(request: Request) -> str:
     """Whose token it is, who a caller says it is, and its address."""
-    said = "".join(
+    user_agent = "".join(
         letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
     )
-    name = said[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
+    name = user_agent[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
     principal = principal_of(request)
     if principal is not ANYBODY:
         name = f"{principal.name}, {name}"

@@ -41,7 +41,7 @@ from coordinator_api.http.models.levers import DrainedLever, HeldAnswer, LeverAn
 from coordinator_api.runtime.cluster_watch import Changelogs
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.notices import ReceivedNotice
-from coordinator_api.runtime.rebalance_runner import LONGEST_LOOK_MS as LONGEST_LOOK_MS
+from coordinator_api.runtime.rebalance_runner import CLUSTER_POLL_TIMEOUT_MS as CLUSTER_POLL_TIMEOUT_MS
 
 _MORE_TO_COME = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.PROBING)
 
@@ -95,10 +95,10 @@ async def _seen(
     runtime: GroupRuntime, clusters: Clusters, address: ProviderAddress, definition: RebalanceSnapshot
 ) -> RebalanceSnapshot:
     """The definition with its cluster as it looks now; without lags when the cluster does not answer."""
-    if runtime.cluster.error is not None and runtime.is_looking_at_its_cluster():
+    if runtime.cluster.error is not None and runtime.is_polling_its_cluster():
         return definition
     try:
-        view = await clusters.cluster(address).view(runtime.group_id, definition, LONGEST_LOOK_MS)
+        view = await clusters.cluster(address).view(runtime.group_id, definition, CLUSTER_POLL_TIMEOUT_MS)
     except Exception as error:  # whatever a provider raises
         runtime.cluster.failed(error)
         return definition

@@ -27,11 +27,10 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-from assignor.garbage import freeze_loaded_objects
-from operating_system.processes import return_freed_memory
+from operating_system.processes import freeze_loaded_objects, return_freed_memory
 
 AT_ONCE = 100_000
-"""When so many more containers were made than freed between two looks, Python does not wait for the next one."""
+"""When so many more containers were made than freed between two collections, Python does not wait for the next one."""
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
 """A pass every five seconds could meet all that the joins of 5,000 members had just made."""
@@ -45,7 +44,7 @@ _YOUNGEST, _MIDDLE, _ALL = 0, 1, 2
 TRIM_EVERY_S = 5.0
 
 
-def set_aside_what_is_there() -> None:
+def freeze_existing_objects() -> None:
     """Call this once everything is loaded, before the first request."""
     freeze_loaded_objects()
     gc.set_threshold(AT_ONCE, _NEVER, _NEVER)
@@ -91,7 +90,7 @@ class FreedMemory:
 class ServiceManager:
     """Tells the service manager that the service is ready, still alive, and about to end: systemd's `Type=notify`.
 
-    A message is one datagram to the socket that the manager names. Without a manager nobody is told. `environment`: of
+    A message is one datagram to the socket that the manager names. Without a manager nothing is sent. `environment`: of
     this process, in which the manager says where it listens, and how often it wants to hear. Source: sd_notify(3).
     """
 

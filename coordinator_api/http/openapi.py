@@ -60,7 +60,7 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     document = deepcopy(app.openapi())  # which FastAPI keeps
     _describe_bodies(app, document)
     _secure(document, needs_token)
-    _say_where_groups_are(document)
+    _describe_redirects(document)
     _take_reasons(document)
     return document
 
@@ -96,7 +96,7 @@ def _secure(document: dict[str, Any], needs_token: bool) -> None:
         document["paths"][path]["get"]["security"] = []
 
 
-def _say_where_groups_are(document: dict[str, Any]) -> None:
+def _describe_redirects(document: dict[str, Any]) -> None:
     """Each call about a group may have to be made elsewhere. `RequestGuard` answers so, before any route."""
     answer = {
         "description": "RFC 9457; `code`: NOT_COORDINATOR. Another coordinator of the same database owns the group: "

@@ -1,17 +1,19 @@
-"""Groups that other coordinators of the same database own: where calls about them are answered, and lists of them.
+"""Groups that other coordinators of the same database own: redirects to the owner, and lists of all groups.
 
-    asked about a group -> is it open here? -> else wait until it is known where it is
-        elsewhere: 307 with the owner's address and the same path     nobody has it for now: 503, ask again
+    call about a group -> is it open here? -> else wait until its owner is known
+        another coordinator: 307 with the owner's address and the same path     no owner for now: 503, try again
         no such group: this coordinator answers 404, or creates it
 
-`RequestGuard` asks before every call, once the caller's right has been checked and the body read. A group that moves
-while a call is under way, or held, raises NotOwner from below: then the same is asked again. 307 keeps method and body.
+`RequestGuard` calls `not_here` before every call, once the caller's right has been checked and the body read. A group
+that moves while a call is under way, or held, raises NotOwner from below: then `not_here` is called again. 307 keeps
+method and body.
 
-    list -> own groups from memory; beside, each owner of others is asked, with the caller's token, for a second at most
-         -> a group of which no coordinator answered anything is listed as Unknown
+    list -> own groups from memory; each owner of other groups is called with the caller's token, for a second at most
+         -> a group whose owner does not answer is listed as Unknown
 
-An owner that is asked so answers from its memory and asks nobody (`Assignor-Asked-By`). Pages ask again and again: the
-answer is kept for a second, for callers with the same token. It comes from another process, so it is checked.
+An owner that gets such a call answers from its memory and calls no other (`Assignor-Asked-By`). Pages are refreshed
+often, so answers are kept for a second, for callers with the same token. They come from another process, so they are
+checked.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from coordinator_api.http.problems import MOVED, TRY_AGAIN_SOON, Problem, answer
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_client.access.tls import client_context
+from coordinator_client.http_client import async_http_client
 
 ASKED_BY = "Assignor-Asked-By"
 COORDINATOR = "coordinator"
@@ -49,46 +51,48 @@ UNKNOWN = "Unknown"
 
 
 class OtherCoordinators:
-    """Asked by one service, on its event loop. Call `close` at the end."""
+    """For one service, on its event loop. Call `close` at the end."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._clients: dict[str, httpx.AsyncClient] = {}
-        self._said: dict[tuple[str, str | None], asyncio.Future[list[GroupList | None]]] = {}
-        self._told_of: set[str] = set()
+        self._answers: dict[tuple[str, str | None], asyncio.Future[list[GroupList | None]]] = {}
+        self._reported: set[str] = set()
 
     async def close(self) -> None:
         for client in self._clients.values():
             await client.aclose()
 
     async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
-        """What `path` of their owners answers, which has the fields of `kind`; first of all the groups as unknown.
+        """The answers of their owners to GET `path`, as `kind`; before them all these groups as unknown.
 
-        Nothing where there is one coordinator, and when it is another one that asks.
+        Empty where there is one coordinator, and for a call of another coordinator.
         """
         if not self._coordinator.lease.is_shared or request.headers.get(ASKED_BY) is not None:
             return []
         others = self._coordinator.lease.elsewhere()
-        said = await self._all_said(others, path, with_session(request.headers).get("authorization"), kind)
-        return [GroupList(groups=[_unknown(other) for other in others]), *said]
+        answers = await self._answers_of(others, path, with_session(request.headers).get("authorization"), kind)
+        return [GroupList(groups=[_unknown(other) for other in others]), *answers]
 
-    async def _all_said(
+    async def _answers_of(
         self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
     ) -> Sequence[GroupList]:
-        """Shared by all who ask alike within a moment."""
+        """Callers that ask alike within `KEPT_S` share the answers."""
         urls = frozenset(each.url for each in others if each.url is not None)
         if not urls:
             return ()
         key = path, authorization
-        asking = self._said.get(key)
+        asking = self._answers.get(key)
         if asking is None:
             headers = {ASKED_BY: COORDINATOR, **({} if authorization is None else {"Authorization": authorization})}
-            asking = self._said[key] = asyncio.gather(*(self._ask(url, path, headers, kind) for url in urls))
-            asking.add_done_callback(lambda _: asyncio.get_running_loop().call_later(KEPT_S, self._said.pop, key, None))
+            asking = self._answers[key] = asyncio.gather(*(self._ask(url, path, headers, kind) for url in urls))
+            asking.add_done_callback(
+                lambda _: asyncio.get_running_loop().call_later(KEPT_S, self._answers.pop, key, None)
+            )
         return [each for each in await asyncio.shield(asking) if each is not None]
 
     async def _ask(self, url: str, path: str, headers: Mapping[str, str], kind: type[GroupList]) -> GroupList | None:
-        """None when it does not answer in time, or not as a coordinator does."""
+        """None without an answer in time, and for an answer that is not a coordinator's."""
         try:
             async with asyncio.timeout(LONGEST_ANSWER_S):
                 body = bytearray()
@@ -101,36 +105,35 @@ class OtherCoordinators:
                     raise ValueError(f"it answers with status {response.status_code}")
                 answer = kind.model_validate_json(bytes(body))
         except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:  # all that can go wrong
-            if url not in self._told_of:
-                self._told_of.add(url)
+            if url not in self._reported:
+                self._reported.add(url)
                 is_other = isinstance(why, ValidationError)  # another service answers at this address
                 error = "it answers, but not as a coordinator does" if is_other else str(why)
                 structlog.get_logger("coordinator_api").warning(
                     "coordinator_not_heard", url=url, error=error or f"no answer in {LONGEST_ANSWER_S:g} s"
                 )
             return None
-        self._told_of.discard(url)
+        self._reported.discard(url)
         return answer
 
     def _client(self, url: str) -> httpx.AsyncClient:
         """Raises InputError for files of TLS that cannot be used."""
         client = self._clients.get(url)
         if client is None:
-            tls = client_context(url, httpx.create_ssl_context)
-            client = self._clients[url] = httpx.AsyncClient(trust_env=False, timeout=LONGEST_ANSWER_S, verify=tls)
+            client = self._clients[url] = async_http_client(url, timeout=LONGEST_ANSWER_S)
         return client
 
 
 def all_groups(
     coordinator: Coordinator, sees: Callable[[str], bool], elsewhere: Iterable[GroupList]
 ) -> tuple[list[GroupLine], list[UnreadableGroupLine]]:
-    """The groups that `sees` says yes to: those that this coordinator owns, and `elsewhere`. Raises LeaseEnded."""
+    """The groups that `sees` allows: those that this coordinator owns, and `elsewhere`. Raises LeaseEnded."""
     coordinator.check_may_answer()
     found: dict[str, GroupLine | UnreadableGroupLine] = {}
     for each in elsewhere:
         found |= {line.group_id: line for line in each.groups}
         found |= {line.group_id: line for line in each.unreadable}
-    # one may have come here meanwhile
+    # a group may have come here meanwhile
     found = {group_id: line for group_id, line in found.items() if not coordinator.is_open(group_id)}
     for group_id, why in coordinator.unreadable.items():
         found[group_id] = UnreadableGroupLine(group_id=group_id, reason=why)
@@ -156,9 +159,9 @@ def _unknown(other: OtherGroup) -> GroupLine:
 
 
 async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
-    """Where a call about a group is answered; None when it is to be answered here.
+    """The redirect for a call about a group that another coordinator owns; None when this one answers the call.
 
-    Raises CoordinatorFault and StoreError when it is answered nowhere for now.
+    Raises CoordinatorFault and StoreError when no coordinator can answer it for now.
     """
     call: Call | None = scope["state"][CALL]
     group_id = None if call is None else call.parameters.get("group")
@@ -169,7 +172,7 @@ async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
 
 
 async def on_not_owner(request: Request, error: Exception) -> Response:
-    """FastAPI's handler of NotOwner: the group of the call was lost or given away under it."""
+    """FastAPI's handler of NotOwner: the group of the call was lost or given away during the call."""
     elsewhere = await not_here(request.scope, request.app.state.coordinator)
     problem = elsewhere or Problem(
         "COORDINATOR_LOAD_IN_PROGRESS",

@@ -12,12 +12,11 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from assignor.clients.task_lags import is_caught_up
+from assignor.clients.client_state import is_caught_up
 from assignor.errors import AssignorFault
-from assignor.explain import reason_in_full
 from assignor.names import InstanceNames, short_members
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.types import ProcessId, TaskId
+from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from coordinator_api.http.computations import group_size, most_rounds, own_assignors
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.runtime.allowed_assignors import allowed_here
@@ -31,7 +30,10 @@ from rebalance_analysis.history import (
     group_history_document,
     task_history,
 )
-from rebalance_analysis.history.wording import copies_text, triggers_text
+from rebalance_analysis.presentation.moves import copies_text, copy_row, waiting_text
+from rebalance_analysis.presentation.reasons import full_reason, reason_sentences
+from rebalance_analysis.presentation.rebalances import triggers_text
+from rebalance_analysis.presentation.task_rows import task_summary_rows
 from rebalance_analysis.reading.task_owners import owner_moves, owners_in, tasks_of
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
@@ -47,8 +49,8 @@ _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
 def history_of_group(
     group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
 ) -> dict[str, object]:
-    """The history of the rebalances as `assignor explain` tells it, with `names` of processes and `words` for what set
-    each one off. `stored`: oldest first; `before`: the one before them, which is not told. Raises InputError.
+    """The history of the rebalances as `assignor explain` has it, with `names` of processes and `words` for what set
+    each one off. `stored`: oldest first; `before`: the one before them, which is left out. Raises InputError.
     """
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
@@ -56,8 +58,8 @@ def history_of_group(
     document = group_history_document(group_id, history)
     rounds = document["rounds"]
     assert isinstance(rounds, list)
-    for told, each in zip(rounds, history.rebalances, strict=True):
-        told["words"] = triggers_text(each.facts.triggers, names, None)
+    for round_, each in zip(rounds, history.rebalances, strict=True):
+        round_["words"] = triggers_text(each.facts.triggers, names, None)
     return {**document, "names": {str(process): names.short(process) for process in history.instances}}
 
 
@@ -78,10 +80,8 @@ def history_of_task(
         except AssignorFault:  # its assignor is not here any more, say
             unreadable += 1
     before = past.pop(0) if has_more and len(past) > 1 else None
-    told = task_history(past, task, before)
-    if not told.found:
-        return None
-    return _history_document(told, unreadable)
+    history = task_history(past, task, before)
+    return _history_document(history, unreadable) if history.found else None
 
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
@@ -98,13 +98,10 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
         for each in role.values()
         for name in each
     }
-    ran = _ran(parse_recorded_rebalance(second), own_assignors(classes))
-    past = PastRebalance(after[0], ran)
-    names = InstanceNames(group_history([past]).instances)
-    problem = ran.result.problem
-    why: dict[str, str] = {}
-    if problem is not None:
-        why = {str(each.task): reason_in_full(each, problem, names) for each in ran.explanations(None)}
+    past = PastRebalance(after[0], _ran(parse_recorded_rebalance(second), own_assignors(classes)))
+    history = group_history([past], every_task=True)
+    names = InstanceNames(history.instances)
+    why = {str(each.task): full_reason(each, names) for each in history.rebalances[0].task_rebalances}
     return {
         "id": f"{first['id']} -> {second['id']}",
         "tasks": len(tasks_of(old, new)),
@@ -144,7 +141,7 @@ def what_if(
     }
 
 
-def look_at_held(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
+def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
     """`{"difference", "forecast"}`, each None when it cannot be computed: a member of an unknown future version, an own
     assignor that is no longer there. `stored`: as the repository has it.
     """
@@ -196,21 +193,26 @@ def _texts(owners: Mapping[Any, list[str]]) -> dict[str, list[str]]:
     return {str(task): names for task, names in sorted(owners.items())}
 
 
-def _history_document(told: TaskHistory, unreadable: int) -> dict[str, object]:
-    names = InstanceNames(told.instances)
+def _history_document(history: TaskHistory, unreadable: int) -> dict[str, object]:
+    names = InstanceNames(history.instances)
     rounds = []
-    for is_dull, several in groupby(told.rebalances, key=lambda each: each.change in _UNCHANGED):
+    for is_unchanged, several in groupby(history.rebalances, key=lambda each: each.change in _UNCHANGED):
         same = list(several)
-        rounds += [same] if is_dull else [[each] for each in same]
-    last = told.rebalances[-1]
+        rounds += [same] if is_unchanged else [[each] for each in same]
+    last, waiting = history.rebalances[-1], history.summary.waiting
     return {
-        "rounds": [_round(each, told, names) for each in reversed(rounds)],
+        "rounds": [_round(each, history, names) for each in reversed(rounds)],
         "unreadable": unreadable,
-        "rebalances": len(told.rebalances),
-        "summary": told.summary,
-        "names": names,
+        "rebalances": len(history.rebalances),
+        "copies": [copy_row(copy, names) for copy in history.summary.copies],
+        # the page lists the copies, and the end of the wait is a countdown
+        "summary": [
+            row for row in task_summary_rows(history.summary, names) if row.label not in ("is now", "waits for")
+        ],
+        "waits_for": None if waiting is None else waiting_text(waiting._replace(next_round_ms=None), names),
+        "next_round_ms": None if waiting is None else waiting.next_round_ms,
         "candidates": _candidates(last, names),
-        "steps": _steps(last, names),
+        "steps": reason_sentences(last, names),
         "target": None
         if last.explanation is None or last.explanation.target is None
         else names.short(last.explanation.target),
@@ -219,7 +221,7 @@ def _history_document(told: TaskHistory, unreadable: int) -> dict[str, object]:
     }
 
 
-def _round(same: Sequence[TaskRebalance], told: TaskHistory, names: InstanceNames) -> dict[str, object]:
+def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceNames) -> dict[str, object]:
     """One rebalance, or a row of those in which nothing changed."""
     first, each = same[0], same[-1]
     facts = each.facts
@@ -228,21 +230,12 @@ def _round(same: Sequence[TaskRebalance], told: TaskHistory, names: InstanceName
         "from_generation_id": first.facts.generation,
         "count": len(same),
         "change": str(each.change),
-        "trigger": triggers_text(facts.triggers, names, told.task) if len(same) == 1 else None,
+        "trigger": triggers_text(facts.triggers, names, history.task) if len(same) == 1 else None,
         "was": copies_text(each.before, names, lags=False) if each.before else None,
-        "copies": each.copies,
-        "steps": _steps(each, names) if len(same) == 1 else [],
+        "copies": [copy_row(copy, names) for copy in each.copies],
+        "steps": reason_sentences(each, names) if len(same) == 1 else [],
         "differs": each.differs,
     }
-
-
-def _steps(each: TaskRebalance, names: InstanceNames) -> list[str]:
-    """A sentence for each rule that had a part in it."""
-    if each.explanation is None or each.problem is None:
-        return []
-    return [
-        part[:1].upper() + part[1:] + "." for part in reason_in_full(each.explanation, each.problem, names).split("; ")
-    ]
 
 
 def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
@@ -258,9 +251,9 @@ def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
         if each.task in client.lags
     }
 
-    def rank(process: ProcessId) -> tuple[bool, int, int, str]:
+    def rank(process: ProcessId) -> tuple[bool, bool, int, str]:
         lag = lags.get(process, 0)
-        return process not in roles, 1 if lag == -3 else 0, lag, names.short(process)
+        return process not in roles, lag == UNKNOWN_OFFSET_SUM, lag, names.short(process)
 
     order = sorted(lags or problem.clients, key=rank)
     return {

@@ -157,7 +157,7 @@ async def _on_error(request: Request, error: Exception) -> Response:
 
 
 def problem_of(error: Exception, scope: Scope) -> Problem:
-    """The error that ended a request, as its caller hears of it. Logs an error of the store and an unexpected one."""
+    """The error that ended a request, as its caller gets it. Logs an error of the store and an unexpected one."""
     match error:
         case Problem():
             return error

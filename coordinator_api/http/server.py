@@ -37,7 +37,7 @@ from coordinator_api.http.housekeeping import (
     FreedMemory,
     Garbage,
     ServiceManager,
-    set_aside_what_is_there,
+    freeze_existing_objects,
 )
 from coordinator_api.http.middleware import RequestBodies
 from coordinator_api.runtime.coordinator import Coordinator
@@ -45,7 +45,7 @@ from coordinator_api.settings import Settings
 from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_client.access.tls import ReloadedContext, server_context
-from operating_system.private_files import how_to_close
+from operating_system.private_files import access_warning
 from operating_system.processes import raise_open_file_limit
 
 _SWITCH_INTERVAL_S = 0.001
@@ -76,7 +76,7 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
     file = sqlite_file(parse_url(settings.database_url))
-    open_to_others = None if file is None else how_to_close(file)
+    open_to_others = None if file is None else access_warning(file)
     if open_to_others is not None:
         structlog.get_logger("coordinator_api").warning("open_to_others", message=open_to_others)
     uvloop.run(_serve(settings, access, None if tls is None else server_context(tls), say, pages))
@@ -88,7 +88,7 @@ async def _serve(
     with _listen(settings) as listening:
         url = _url_of(listening, "http" if tls is None else "https")
         coordinator = await open_with_tokens(settings, access, url)
-        set_aside_what_is_there()
+        freeze_existing_objects()
         # at least a second: 0 would wait for ever
         graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
         connections = OpenConnections(coordinator)
@@ -110,8 +110,8 @@ async def _serve(
         )
 
         def greet() -> str:
-            who = "open to this machine" if access.credentials.is_empty else "with a bearer token"
-            greeting = f"assignor coordinator listens on {url} ({who})"
+            callers = "open to this machine" if access.credentials.is_empty else "with a bearer token"
+            greeting = f"assignor coordinator listens on {url} ({callers})"
             say(_as_logged(greeting) if settings.log_format == "json" else greeting)
             return greeting
 
@@ -153,7 +153,7 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         now_s = asyncio.get_running_loop().time()
         if self._tls is not None:
-            self._tls.look()
+            self._tls.reload_if_changed()
         self._garbage.collect_if_due(now_s)
         self._freed_memory.give_back_if_due(now_s)
         self._manager.alive(now_s)

@@ -1,15 +1,15 @@
 """What the coordinator looks for on its own while a group is at rest: changed topics, and warm-ups that have caught up.
 
 `ClusterWatch`: only a stable group whose last rebalance looked at a cluster is watched, since a rebalance looks for
-itself and a group without members needs no rebalance. The watch looks every `cluster.metadata.max.age.ms`, and at
+itself and a group without members needs no rebalance. The watch polls every `cluster.metadata.max.age.ms`, and at
 least every five seconds while something is wrong: a rebalance failed, the cluster does not answer, or a topic is gone.
-A topic counts as gone when two looks in a row do not find it. A look that fails is tried again; it never ends the
+A topic counts as gone when two polls in a row do not find it. A poll that fails is tried again; it never ends the
 watch.
 Source: `Metadata.metadataExpireMs`, `ConsumerCoordinator.onJoinPrepare` for what it leads to.
 
-`WarmUpWatch`: it looks about once a second, and only while the group waits for its warm-ups (`group.rebalancing`). How
+`WarmUpWatch`: it polls about once a second, and only while the group waits for its warm-ups (`group.rebalancing`). How
 far a warm-up has come is what its member's heartbeats report. The ends of the changelogs are those of the definition,
-or of the cluster that it names. A lag that is not known is not caught up, and a look that fails is tried again.
+or of the cluster that it names. A lag that is not known is not caught up, and a poll that fails is tried again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from assignor.clients.end_offsets import EndOffsets, end_offset_sums
-from assignor.clients.task_lags import compute_task_lags, is_caught_up
+from assignor.clients.client_state import EndOffsets, compute_task_lags, end_offset_sums, is_caught_up
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology
 from assignor.types import TaskId
@@ -36,14 +35,14 @@ from coordinator_api.telemetry import GroupTelemetry
 
 LONGEST_RETRY_MS = 5_000
 
-LOOK_AT_WARM_UPS_EVERY_S = 1.0
+WARM_UP_POLL_INTERVAL_S = 1.0
 
 HandIn = Callable[[Event], Awaitable[object]]
 """Hands an event to the group. Raises StoreError when what follows from it could not be committed."""
 
 
 class RepeatedWatch(ABC):
-    """Looks again and again while the state of the group requires it: call `follow` after every event that begins or
+    """Polls repeatedly while the state of the group requires it: call `follow` after every event that begins or
     ends at a stable group. `hand_in` gets what was found.
     """
 
@@ -57,7 +56,7 @@ class RepeatedWatch(ABC):
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def is_looking(self) -> bool:
+    def is_polling(self) -> bool:
         return self._task is not None
 
     def follow(self) -> None:
@@ -77,17 +76,17 @@ class RepeatedWatch(ABC):
             await asyncio.sleep(self._delay_s())
             image = self._durable.image
             if self._is_needed(image):
-                await self._look(image)
+                await self._poll(image)
 
     @abstractmethod
     def _is_needed(self, image: GroupImage) -> bool: ...
 
     @abstractmethod
     def _delay_s(self) -> float:
-        """Until the next look."""
+        """Seconds until the next poll."""
 
     @abstractmethod
-    async def _look(self, image: GroupImage) -> None:
+    async def _poll(self, image: GroupImage) -> None:
         """Raises nothing."""
 
 
@@ -110,7 +109,7 @@ class ClusterWatch(RepeatedWatch):
 
     @property
     def retry_ms(self) -> int:
-        """How long to wait for the next look while something is wrong."""
+        """How long to wait for the next poll while something is wrong."""
         return min(self._max_age_ms, LONGEST_RETRY_MS)
 
     def stop(self) -> None:
@@ -127,7 +126,7 @@ class ClusterWatch(RepeatedWatch):
         wrong = failed or self._missed or self._standing.error is not None
         return (self.retry_ms if wrong else self._max_age_ms) / 1000
 
-    async def _look(self, image: GroupImage) -> None:
+    async def _poll(self, image: GroupImage) -> None:
         assert image.input_json is not None, "only declared groups have rebalances"
         try:
             topics = await self._runner.topics(image.input_json)
@@ -139,11 +138,11 @@ class ClusterWatch(RepeatedWatch):
             return
         try:
             await self._hand_in(TopicsSeen(self._without_single_misses(image, topics)))
-        except Exception as error:  # the store did not answer: the next look hands it in again
+        except Exception as error:  # the store did not answer: the next poll hands it in again
             self._telemetry.logger.warning("topics_not_handed_in", error=str(error))
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Without the topics that only this look did not find."""
+        """Without the topics that only this poll did not find."""
         before = image.last_rebalance.basis.topics if image.last_rebalance is not None else {}
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
         missed_once, self._missed = gone - self._missed, gone
@@ -151,15 +150,15 @@ class ClusterWatch(RepeatedWatch):
 
 
 class WarmUpWatch(RepeatedWatch):
-    """Looks whether all warm-ups have caught up, and hands that to the group."""
+    """Checks whether all warm-ups have caught up, and hands that to the group."""
 
     def _is_needed(self, image: GroupImage) -> bool:
         return awaits_warm_ups(image)
 
     def _delay_s(self) -> float:
-        return LOOK_AT_WARM_UPS_EVERY_S
+        return WARM_UP_POLL_INTERVAL_S
 
-    async def _look(self, image: GroupImage) -> None:
+    async def _poll(self, image: GroupImage) -> None:
         assert image.input_json is not None, "only declared groups have rebalances"
         sums = self._durable.group.reported_offset_sums()
         if not _all_report(image, sums):
@@ -171,12 +170,12 @@ class WarmUpWatch(RepeatedWatch):
             return
         caught_up = await asyncio.to_thread(all_caught_up, image, sums, snapshot)
         if caught_up and image is self._durable.image:
-            with suppress(StoreError):  # the next look hands it in again
+            with suppress(StoreError):  # the next poll hands it in again
                 await self._hand_in(WarmUpsCaughtUp(image.generation_id))
 
 
 def all_caught_up(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]], definition: RebalanceSnapshot) -> bool:
-    """`sums`: as reported. `definition`: with the cluster as it looks now."""
+    """`sums`: as reported. `definition`: with the cluster as it is now."""
     changelogs = Changelogs(definition)
     acceptable = definition.configs.acceptable_recovery_lag
     return all(

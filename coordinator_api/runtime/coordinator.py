@@ -132,7 +132,7 @@ class Coordinator:
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None and not self.lease.is_unknown(group_id):
-            raise not_here(group_id)  # a member that heard of no such group would end
+            raise not_here(group_id)  # a member that is answered "no such group" would end
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
@@ -233,7 +233,7 @@ class Coordinator:
             if execute:
                 if not is_whole:
                     await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
-                # until it is open it stays unreadable: a member that heard of no such group would end
+                # until it is open it stays unreadable: a member that is answered "no such group" would end
                 await self._open_group(group_id, self.lease.epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
@@ -296,7 +296,7 @@ class Coordinator:
         return runtime.release
 
     def lose(self, group_id: str) -> None:
-        """The group is not here any more. Whoever is held for it hears that."""
+        """The group is led elsewhere now. Requests that are held for it are answered with that."""
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:

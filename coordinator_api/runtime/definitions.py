@@ -1,7 +1,7 @@
 """A group's definition as a PUT sends it: `input` of rebalance/1 without members and leader, checked whole.
 
 When a definition describes its cluster, nothing else is known about topics and offsets: what a rebalance creates is
-not added to the definition, and a later PUT replaces it. When it names a provider, every rebalance looks at the
+not added to the definition, and a later PUT replaces it. When it names a provider, every rebalance polls the
 cluster.
 
 Names in documents that callers send become topics and directories later. So they are checked here, before a document
@@ -23,8 +23,7 @@ from assignor.recording import parse_rebalance_input
 from assignor.recording.fields import child
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology, SubtopologyStore
-from assignor.topology.internal_topics import InternalTopicCatalog
-from assignor.topology.repartition_topics import prepare_repartition_topics
+from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
 from coordinator_api.clusters import Clusters, ProviderAddress, provider_address
 from coordinator_api.runtime.allowed_assignors import allowed_here
 
@@ -45,7 +44,7 @@ _KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`snapshot`: without members; without a cluster, too, when `provider` says where to look at it."""
+    """`snapshot`: without members; without a cluster, too, when `provider` says where to poll it."""
 
     snapshot: RebalanceSnapshot
     provider: ProviderAddress | None

@@ -42,7 +42,7 @@ class GroupEnvironment:
     """What all groups of one service share.
 
     `compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `metadata_max_age_ms`: how
-    often a group's cluster is looked at.
+    often a group's cluster is polled.
     """
 
     repository: Repository

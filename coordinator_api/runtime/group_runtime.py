@@ -10,7 +10,7 @@ memory first checks that this process still holds the lease of the group (`lease
 
     event_queue       who waits, and what shares a commit       held_requests    long polls and held heartbeats
     durable_group     the group and its records in the store    telemetry        the log, and what /metrics says of it
-    rebalance_loop    the rebalances that it asks for           cluster_watch    looks at its cluster and its warm-ups
+    rebalance_loop    the rebalances that it asks for           cluster_watch    polls its cluster and its warm-ups
 """
 
 from __future__ import annotations
@@ -265,9 +265,9 @@ class GroupRuntime:
         assert image.input_json is not None, "only declared groups are described"
         return await self._runner.definition(image.input_json)
 
-    def is_looking_at_its_cluster(self) -> bool:
+    def is_polling_its_cluster(self) -> bool:
         """Whether the watch or a rebalance will notice when a cluster that is out of reach answers again."""
-        return self._cluster_watch.is_looking or self._rebalances.is_running
+        return self._cluster_watch.is_polling or self._rebalances.is_running
 
     async def renew(self) -> None:
         """Write the log anew from what is known of the group, because the one in the store is damaged.
@@ -290,7 +290,7 @@ class GroupRuntime:
         self._held.release()
 
     async def close(self) -> None:
-        """Stop timers, looks and rebalances. Events in progress come to their end."""
+        """Stop timers, polls and rebalances. Events in progress come to their end."""
         self._held.release()
         await self.finish()
 
@@ -353,7 +353,7 @@ class GroupRuntime:
 
     async def _own_follow_up(self) -> None:
         """Whoever is the last to have an assignment that asks for a follow-up starts that rebalance. It waits a little
-        for this commit of its own, so that its member hears of the rebalance now, not at its next heartbeat.
+        for this commit of its own, so that its member learns of the rebalance now, not at its next heartbeat.
         """
         if self._ticking is not None:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)

@@ -165,7 +165,7 @@ class HeldRequests:
 
 
 class Watcher:
-    """One who looks. Made by `Watching.watch`."""
+    """A watcher. Made by `Watching.watch`."""
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()

@@ -23,7 +23,7 @@ class GroupsOfConnections:
         self._bound.setdefault(connection_id, {})[group_id] = (member_ids, lost)
 
     def lost(self, connection_id: int) -> None:
-        """It broke: every group that has members behind it hears of it."""
+        """Report the end of a connection to every group that has members behind it."""
         for member_ids, lost in self._bound.pop(connection_id, {}).values():
             lost(connection_id, member_ids)
 

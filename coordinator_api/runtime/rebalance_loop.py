@@ -111,7 +111,7 @@ class RebalanceLoop:
             return
         if computed is None:
             return
-        if computed.event.topics:  # a cluster was looked at
+        if computed.event.topics:  # a cluster was polled
             self._cluster.answered()
         await self._store(
             rebalance, computed.event, lambda response: computed.recording(response, self._telemetry.rebalancing_ms())

@@ -1,8 +1,8 @@
 """One rebalance of a group: the definition and the members' subscriptions in, assignments and a recording out.
 
 A rebalance may take seconds, so it is computed in a worker process, which is killed when nobody wants the result any
-longer. When the definition names a cluster, the runner looks at it first, and creates the internal topics that the
-rebalance needs last, before any member hears of the result. While the cluster is out of reach nothing is decided: the
+longer. When the definition names a cluster, the runner polls it first, and creates the internal topics that the
+rebalance needs last, before any member gets the result. While the cluster is out of reach nothing is decided: the
 rebalance waits.
 """
 
@@ -30,8 +30,8 @@ from coordinator_api.runtime.rebalance_work import (
 )
 from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
 
-LONGEST_LOOK_MS = 5_000
-"""How long a look at the cluster may take on which nothing depends."""
+CLUSTER_POLL_TIMEOUT_MS = 5_000
+"""How long a poll of the cluster may take if no decision depends on it."""
 
 ATTEMPTS = 3
 """So many workers in a row may die of one rebalance."""
@@ -80,17 +80,19 @@ class RebalanceRunner:
     async def topics(self, input_json: str) -> Mapping[str, int]:
         """The partitions of the definition's topics now, 0 for one that does not exist. Raises ClusterOutOfReach."""
         definition = await self.definition(input_json)
-        assert definition.provider is not None, "only a group that names a cluster has one to look at"
+        assert definition.provider is not None, "only a group that names a cluster has one to poll"
         existing = await self._resources.clusters.cluster(definition.provider).topics(definition.snapshot)
         return topic_counts(definition.snapshot.topology, existing)
 
     async def seen_now(self, input_json: str) -> RebalanceSnapshot:
-        """The definition, with its cluster as it looks now. Raises ClusterOutOfReach."""
+        """The definition, with its cluster as it is now. Raises ClusterOutOfReach."""
         definition = await self.definition(input_json)
         if definition.provider is None:
             return definition.snapshot
         cluster = self._resources.clusters.cluster(definition.provider)
-        return definition.snapshot.seen(await cluster.view(self._group_id, definition.snapshot, LONGEST_LOOK_MS))
+        return definition.snapshot.seen(
+            await cluster.view(self._group_id, definition.snapshot, CLUSTER_POLL_TIMEOUT_MS)
+        )
 
     async def definition(self, input_json: str) -> Definition:
         """As it was declared. The last one is kept."""
@@ -104,14 +106,14 @@ class RebalanceRunner:
             view = await cluster.view(self._group_id, declared)
             job = replace(job, view=view, now_ms=self._resources.clock.now_ms())
             computed = await self._computed(job)
-            assert isinstance(computed, ComputedRebalance), "the cluster has been looked at"
+            assert isinstance(computed, ComputedRebalance), "the cluster has been polled"
             if computed.created_topics:
                 await cluster.create_topics(computed.created_topics)
                 if declared.configs.rack_aware:  # on which racks the new topics are is known only now
                     after = await cluster.view(self._group_id, declared)
                     job = replace(job, view=view.with_created(computed.created_topics, after))
                     computed = await self._computed(job)
-                    assert isinstance(computed, ComputedRebalance), "the cluster has been looked at"
+                    assert isinstance(computed, ComputedRebalance), "the cluster has been polled"
             return computed
         except (ClusterOutOfReach, WorkersUnavailable):
             raise
@@ -120,7 +122,7 @@ class RebalanceRunner:
 
     async def _failed(self, job: RebalanceJob, fault: Exception) -> ComputedRebalance:
         failed = await self._computed(replace(job, failure=f"{type(fault).__name__}: {fault}"))
-        assert isinstance(failed, ComputedRebalance), "nothing is left to look at"
+        assert isinstance(failed, ComputedRebalance), "nothing is left to poll"
         return failed
 
     async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:

@@ -18,8 +18,7 @@ from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from assignor.snapshot import ClusterView, Member, RebalanceResult, RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology
-from assignor.topology.internal_topics import CreatedTopic
-from assignor.topology.repartition_topics import missing_source_topics
+from assignor.topology.internal_topics import CreatedTopic, missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
 from coordinator_api.clusters import ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
@@ -52,7 +51,7 @@ class RebalanceJob:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNamed:
-    """The definition names a cluster: look at it, and send the job again with what was seen."""
+    """The definition names a cluster: poll it, and send the job again with the result."""
 
     provider: ProviderAddress
 

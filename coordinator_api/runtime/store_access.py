@@ -32,7 +32,7 @@ class StoreReadiness:
         self._repository = repository
         self._within_s = within_s
         self._holds_for_s = holds_for_s
-        self._looking: asyncio.Task[None] | None = None
+        self._check: asyncio.Task[None] | None = None
         self._looked_at_s: float | None = None
         self._problem: str | None = None
 
@@ -43,16 +43,16 @@ class StoreReadiness:
         """
         within_s = self._within_s if within_s is None else within_s
         now_s = asyncio.get_running_loop().time()
-        if self._looking is None:
+        if self._check is None:
             if self._looked_at_s is not None and now_s - self._looked_at_s < self._holds_for_s:
                 return self._problem
-            self._looking = asyncio.create_task(self._look())
-        await asyncio.wait((self._looking,), timeout=within_s)
-        if self._looking is not None:
+            self._check = asyncio.create_task(self._check_store())
+        await asyncio.wait((self._check,), timeout=within_s)
+        if self._check is not None:
             return f"it has not answered for {within_s:g} s"
         return self._problem
 
-    async def _look(self) -> None:
+    async def _check_store(self) -> None:
         try:
             await self._repository.check()
             self._problem = None
@@ -60,7 +60,7 @@ class StoreReadiness:
             self._problem = error.in_public
         finally:
             self._looked_at_s = asyncio.get_running_loop().time()
-            self._looking = None
+            self._check = None
 
 
 PIECE_BYTES = 65_536

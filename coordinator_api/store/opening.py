@@ -124,7 +124,7 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
     file = sqlite_file(engine.url)
     try:
         if file is not None:
-            _check_what_was_left(file)
+            _check_leftover_files(file)
             # SQLite would create the file with the umask; the files beside it get the mode of the database
             create_private_file(file)
         async with connection_of(engine) as connection:
@@ -234,7 +234,7 @@ def _was_set_up(file: Path) -> bool:
     return lock_file.exists() and _SET_UP in lock_file.read_text(encoding="utf-8").splitlines()
 
 
-def _check_what_was_left(file: Path) -> None:
+def _check_leftover_files(file: Path) -> None:
     """Before SQLite opens the database: it would make a new one, or go back to older data, without a word.
 
     Raises UnusableDatabase, OSError.

@@ -1,14 +1,12 @@
-"""The levers of a group, who is drained, and the rebalance that waits for approval."""
+"""The levers of a group, its drained instances, and the rebalance that waits for approval."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from rebalance_analysis.history.wording import duration
-
-TASKS_NAMED = 20
-
+from assignor.types import TaskId
+from rebalance_analysis.presentation.quantities import counted, duration_text, task_ranges
 
 DONE: Mapping[str, str] = {
     "approve": "the rebalance is carried out",
@@ -40,8 +38,8 @@ class ActiveLever(NamedTuple):
 
 
 EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "hold": lambda lever: f"rebalances that move tasks wait {duration(lever['time_limit_ms'])} for approval",
-    "rejoin_grace": lambda lever: f"tasks of members that leave wait {duration(lever['grace_ms'])} for them",
+    "hold": lambda lever: f"rebalances that move tasks wait {duration_text(lever['time_limit_ms'])} for approval",
+    "rejoin_grace": lambda lever: f"tasks of members that leave wait {duration_text(lever['grace_ms'])} for them",
     "promotion": lambda lever: "a rebalance comes as soon as warm-ups have caught up",
     "pause": lambda lever: "members process no records",
 }
@@ -72,5 +70,4 @@ def moves_of_held(held: Mapping[str, Any]) -> str:
     tasks = held["tasks_to_move"]
     if not tasks:
         return "no task would move"
-    more = f" and {len(tasks) - TASKS_NAMED:,} more" if len(tasks) > TASKS_NAMED else ""
-    return f"{len(tasks):,} {'task' if len(tasks) == 1 else 'tasks'} would move: {', '.join(tasks[:TASKS_NAMED])}{more}"
+    return f"{counted(len(tasks), 'task')} would move: {task_ranges([TaskId.parse(task) for task in tasks])}"

@@ -1,15 +1,12 @@
-"""Numbers, times, causes and outcomes as people read them."""
+"""Numbers of a page, and the causes and outcomes of a group's rebalances, as people read them."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from rebalance_analysis.history.wording import duration as exact_duration
-
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+from rebalance_analysis.presentation.quantities import counted, duration_text, utc
 
 _CAUSES = {
     "member-joined": "a member joined",
@@ -44,42 +41,16 @@ _HOLD_ENDS = {
 
 def count(number: int | None) -> str:
     """`12 345`, with thin spaces; a dash for what is not known."""
-    return "–" if number is None else f"{number:,}".replace(",", "\u202f")
+    return "–" if number is None else _with_thin_spaces(f"{number:,}")
 
 
 def plural(number: int, one: str) -> str:
     """`1 member`, `2 members`."""
-    return f"{count(number)} {one if number == 1 else one + 's'}"
+    return _with_thin_spaces(counted(number, one))
 
 
-def duration(ms: int) -> str:
-    """The two largest units: `2 min 5 s`. A negative one is over: `0 s`. static/countdown.js has the same."""
-    left = max(ms, 0)
-    parts: list[tuple[int, str]] = []
-    for unit_ms, name in _UNITS:
-        number, left = divmod(left, unit_ms)
-        if number or parts:
-            parts.append((number, name))
-        if len(parts) == 2:
-            break
-    return " ".join(f"{number}\u00a0{name}" for number, name in parts if number) or "0\u00a0s"
-
-
-def utc(at_ms: int) -> str:
-    """`2026-11-23 07:23:49 UTC`."""
-    return _at(at_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def utc_iso(at_ms: int) -> str:
-    """For `datetime` of a `<time>`."""
-    return _at(at_ms).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _at(at_ms: int) -> datetime:
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):  # a report may have any number
-        return datetime.fromtimestamp(0, UTC)
+def _with_thin_spaces(text: str) -> str:
+    return text.replace(",", "\u202f")
 
 
 def sentence(text: str) -> str:
@@ -116,5 +87,5 @@ def hold_text(hold: Mapping[str, Any] | None) -> str:
         return f"It waits since {utc(hold['since_ms'])}."
     end = _HOLD_ENDS.get(hold["ended"], str(hold["ended"])).format(by=hold["by"] or "somebody")
     why = f", because: {hold['reason']}" if hold["reason"] else ""
-    waited = "" if hold["at_ms"] is None else f" It waited {exact_duration(hold['at_ms'] - hold['since_ms'])}."
+    waited = "" if hold["at_ms"] is None else f" It waited {duration_text(hold['at_ms'] - hold['since_ms'])}."
     return f"Held, then {end}{why}.{waited}"

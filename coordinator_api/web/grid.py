@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignor.types import LATEST_OFFSET
-from coordinator_api.views.wording import count, duration, plural
+from coordinator_api.views.wording import count, plural
 from coordinator_api.web.static_files import PackedFile
+from rebalance_analysis.presentation.quantities import clock_duration
 
 MOST_PLAIN_COPIES = 400
 """A group with more copies is shown by its script alone."""
@@ -114,7 +115,9 @@ class Chip:
         behind = f"{plural(self.lag or 0, 'record')} behind"
         if self.whole:
             behind += f" of {count(self.whole)}"
-        when = "until when is not known" if self.left_ms is None else f"caught up in about {duration(self.left_ms)}"
+        when = (
+            "until when is not known" if self.left_ms is None else f"caught up in about {clock_duration(self.left_ms)}"
+        )
         return f"{behind}, {when}"
 
 

@@ -17,10 +17,10 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from pydantic_core import to_json
 
+from assignor.clients.client_metadata import ReceivedVersions
 from assignor.cluster import TopicMetadata
 from assignor.errors import InputError, KafkaError
-from assignor.group_tasks import make_tasks
-from assignor.protocol.versions import ReceivedVersions
+from assignor.pipeline import make_tasks
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import GroupId

@@ -155,7 +155,7 @@ class GroupSummaries:
         try:
             with self._coordinator.watching.watch() as watcher:
                 while not watcher.released and loop.time() < self._goes_on_until_s:
-                    next_s = await self._describe_what_is_due()
+                    next_s = await self._describe_due_groups()
                     async with self._news:
                         self._news.notify_all()
                     changed = await watcher.wait(next_s - loop.time())
@@ -168,7 +168,7 @@ class GroupSummaries:
             self._summaries.clear()
             self._due_s.clear()
 
-    async def _describe_what_is_due(self) -> float:
+    async def _describe_due_groups(self) -> float:
         """Returns when the next group is due."""
         loop = asyncio.get_running_loop()
         runtimes = {each.group_id: each for each in self._coordinator.declared()}

@@ -18,7 +18,7 @@ from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audit import note_effect, note_lever, note_reason
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, compute, named_router
-from coordinator_api.http.page_computations import look_at_held
+from coordinator_api.http.page_computations import held_document
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
@@ -126,7 +126,7 @@ class HeldChanges:
             if stored is None:
                 return None
             try:
-                computed = await compute(request, coordinator, look_at_held, stored, coordinator.document_bounds)
+                computed = await compute(request, coordinator, held_document, stored, coordinator.document_bounds)
             except (InputError, TooManyRequests):
                 return None
             while len(self._kept) >= _MOST_KEPT:

@@ -15,7 +15,7 @@ from coordinator_api.http.proxies import public_address, raw_path, reference
 from coordinator_api.web.rendering import PAGE_HEADERS, page
 from coordinator_api.web.sessions import HOME
 
-_WHAT_TO_DO = {
+_ADVICE = {
     "GROUP_ID_NOT_FOUND": "Check the name. The list of groups has all that your token may see.",
     "INVALID_GROUP_ID": "Check the address. The list of groups leads to each of them.",
     "RESOURCE_NOT_FOUND": "Check the address, or go on from the list of groups.",
@@ -63,9 +63,9 @@ def _elsewhere(request: Request, address: str) -> Response | None:
 
 
 def _page(request: Request, problem: Problem) -> Response:
-    what_to_do = _WHAT_TO_DO.get(problem.code, "Go back, change what is named, and try again.")
+    advice = _ADVICE.get(problem.code, "Go back, change what is named, and try again.")
     title = TITLES[problem.code][1]
-    return page(request, "problem", status=problem.status, problem=problem, title=title, what_to_do=what_to_do)
+    return page(request, "problem", status=problem.status, problem=problem, title=title, advice=advice)
 
 
 def _login(request: Request) -> Response:

@@ -19,6 +19,7 @@ from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 from coordinator_client.access.principals import ANYBODY
 from coordinator_client.calls import state_in_words
+from rebalance_analysis.presentation.quantities import clock_duration, lag_text, utc, utc_iso
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 """Of pages with data: neither a browser nor a proxy keeps them."""
@@ -65,7 +66,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    of_templates = (wording.count, wording.plural, wording.duration, wording.utc, wording.utc_iso, wording.sentence)
+    of_templates = (wording.count, wording.plural, wording.sentence, utc, utc_iso, clock_duration, lag_text)
     of_groups = (state_badge, wording.cause_of, wording.outcome_of, wording.hold_text, moves_of_held, missing_of_drain)
     for each in (*of_templates, *of_groups):
         environment.filters[each.__name__] = each

@@ -28,7 +28,7 @@ async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinato
     answer: StoreAnswer | None = None
     wrong, tried, status = None, {}, 200
     if is_on and key is not None:
-        wrong = _what_is_wrong(store, key, lag, names)
+        wrong = _query_error(store, key, lag, names)
         status = 400 if wrong else 200
     if is_on and key is not None and wrong is None:
         asked = ask_by_key(
@@ -59,7 +59,7 @@ async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinato
     )
 
 
-def _what_is_wrong(store: str, key: str, lag: str, names: list[str]) -> str | None:
+def _query_error(store: str, key: str, lag: str, names: list[str]) -> str | None:
     """In a sentence; None when it can be asked."""
     if store not in names:
         return "Choose one of the stores of this group."

@@ -1,9 +1,9 @@
-"""A store asked by key, through the coordinator: the browser talks to no instance itself.
+"""Asks a store for a key on behalf of a browser, which itself calls no instance.
 
-The addresses come from members, so a call goes only to one that a member of this group reports as its own. It is one
-GET of a fixed path, follows no redirect, and is bounded in time, tries and bytes. It goes to the address that was
-checked, never to one of the machine's own network services (link-local, multicast). It carries the service's own token
-for instances, never that of the visitor.
+Members report the addresses of instances, so a call goes only to an address that a member of this group reports as its
+own. A call is one GET of a fixed path, follows no redirect, and is bounded in time, tries and bytes. It goes to the
+address that was checked, never to the machine's own network services (link-local, multicast). It carries the service's
+own token for instances, never that of the visitor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ASK_ANOTHER = ("INVALID_STATE_STORE_PARTITION", "STORE_NOT_READY", "STALE_STORE
 
 
 class StoreUnanswered(AssignorFault):
-    """No instance gave an answer; the message says why, and `tried` what each one answered."""
+    """No instance gave an answer. The message says why; `tried`: the answer of each instance."""
 
     def __init__(self, message: str, tried: Mapping[str, str]) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class StoreAnswer:
 
 
 def endpoints_of(document: Mapping[str, Any]) -> list[str]:
-    """Where the instances of a group answer, as its members report. `document`: as `GET /v1/groups/{group}` answers."""
+    """The addresses of a group's instances, which its members report. `document`: of `GET /v1/groups/{group}`."""
     known = dict.fromkeys(member["user_endpoint"] for member in document["members"] if member["away_until_ms"] is None)
     return [each for each in known if each is not None and _ENDPOINT.fullmatch(each)]
 
@@ -68,10 +68,12 @@ async def ask_by_key(
     max_lag: int | None,
     token_file: Path | None,
 ) -> StoreAnswer:
-    """`application_id`: whose answer counts. `max_lag`: None asks the active copy alone. Raises StoreUnanswered."""
+    """`application_id`: of the instances whose answers count. `max_lag`: None asks the active copy alone. Raises
+    StoreUnanswered.
+    """
     known = list(endpoints)
     if not known:
-        raise StoreUnanswered("no instance of this group has told where it answers: set application.server", {})
+        raise StoreUnanswered("no instance of this group reports an address: set application.server", {})
     parameters = {"key": key} if max_lag is None else {"key": key, "max_lag": str(max_lag)}
     headers = {"Accept-Encoding": "identity"}  # a packed answer could be longer than its bytes
     if token_file is not None:
@@ -123,13 +125,13 @@ async def _call(
 
 
 async def _dialed(endpoint: str) -> str:
-    """The address and port to call: looked up once, so that what is checked is what is called. Raises OSError."""
+    """The address and port, resolved once, so that the address that is checked is the one called. Raises OSError."""
     host, _, port = endpoint.rpartition(":")
     if not 0 < int(port) < 65_536:
         raise OSError(f"{port} is no port")
     found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port))
     address = ipaddress.ip_address(found[0][4][0])
-    # a link-local IPv4 address is none any more when it is written as IPv6
+    # Python does not recognize a link-local IPv4 address that is written as IPv6
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         raise OSError(f"{address} is no address of an instance")

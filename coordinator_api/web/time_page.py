@@ -22,17 +22,18 @@ from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, 
 from coordinator_api.http.page_computations import compare_two, history_of_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
-from coordinator_api.views.wording import duration, outcome_of, plural
+from coordinator_api.views.wording import outcome_of, plural
 from coordinator_api.web.event_streams import group_stream, rebalances_digest
 from coordinator_api.web.rendering import page
 from rebalance_analysis.history.triggers import TriggerKind
+from rebalance_analysis.presentation.comparisons import diff_summary
+from rebalance_analysis.presentation.quantities import duration_text
 
 router = named_router(include_in_schema=False)
 
 LIMIT, LEAST, MOST = 20, 5, 80
 WIDTH = 900
 _LEFT, _RIGHT = 30, WIDTH - 30
-_SHORT_MS = 10_000
 _SHAPES = {"stable": "stable", "settled": "stable", "probing": "probing", "error": "failed", "held": "held"}
 """Outcome to the shape of its mark."""
 
@@ -72,7 +73,7 @@ async def time(
     # one more: what the oldest one that is shown is compared with
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))
     shown = listed[:limit]
-    # no member was told of one that was held and not carried out, so it is no step between the others
+    # members never got a rebalance that was held and not carried out, so it is no step between the others
     carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
     history, no_history = await _history(request, coordinator, group_id, carried_out, limit)
     compared, wrong = await _compared(request, coordinator, group_id, pair)
@@ -116,11 +117,11 @@ async def _history(
     """What happened in the rebalances of the page, or why that is not known."""
     if not generations:
         return None, None
-    telling = _told(request, coordinator, group_id, generations, limit)
-    return await _made(telling, "see what moved", "What moved is not known")
+    computation = _computed_history(request, coordinator, group_id, generations, limit)
+    return await _made(computation, "see what moved", "What moved is not known")
 
 
-async def _told(
+async def _computed_history(
     request: Request, coordinator: Coordinator, group_id: str, generations: list[int], limit: int
 ) -> dict[str, Any]:
     """Raises StoreError, and what `computing` and `run_in_worker` raise."""
@@ -258,7 +259,7 @@ def time_line(
 
 
 def _without_owner(tasks: int, ms: int) -> str:
-    long = f"{ms}\u00a0ms" if ms < _SHORT_MS else duration(ms)
+    long = duration_text(ms).replace(" ", "\u00a0")
     return f"{plural(tasks, 'task')} had no owner for {long}"
 
 
@@ -294,7 +295,7 @@ class Arrow(NamedTuple):
 
 def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     """`answer`, of `page_computations.compare_two`, with the `left` and `right` side of its picture, the `arrows`
-    between them, how many arrows are left out (`arrows_more`), and the picture's `height`.
+    between them, how many arrows are left out (`arrows_more`), a `summary`, and the picture's `height`.
     """
     names: Mapping[str, str] = answer["names"]
     active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]
@@ -313,7 +314,7 @@ def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     ]
     return {
         **answer,
-        "active_moved": len(active),
+        "summary": diff_summary(answer),
         "left": list(left.values()),
         "right": list(right.values()),
         "arrows": arrows[:ARROWS_SHOWN],

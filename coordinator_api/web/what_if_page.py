@@ -17,12 +17,13 @@ from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router
-from coordinator_api.http.group_document import LONGEST_LOOK_MS
+from coordinator_api.http.group_document import CLUSTER_POLL_TIMEOUT_MS
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views.forecasts import changes_shown
 from coordinator_api.web.rendering import page
 from coordinator_api.web.what_if_form import ASSIGNORS, FIELDS, WhatIfForm, what_if_form
+from rebalance_analysis.presentation.comparisons import MEASURES, TIME_TO_RESTORE
 from rebalance_analysis.simulate import ForecastModel
 from rebalance_analysis.what_if import changes_document
 
@@ -55,6 +56,8 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
         model=MODEL,
         fields=FIELDS,
         assignors=ASSIGNORS,
+        measures=MEASURES,
+        time_to_restore=TIME_TO_RESTORE,
     )
 
 
@@ -102,7 +105,7 @@ async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
     definition = await runtime.definition(described.image)
     snapshot = definition.snapshot
     if definition.provider is not None:
-        view = await coordinator.clusters.cluster(definition.provider).view(group_id, snapshot, LONGEST_LOOK_MS)
+        view = await coordinator.clusters.cluster(definition.provider).view(group_id, snapshot, CLUSTER_POLL_TIMEOUT_MS)
         snapshot = snapshot.seen(view)
     members = {}
     for each in described.members:

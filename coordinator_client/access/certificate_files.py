@@ -85,10 +85,10 @@ def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str
     client.verify_mode = ssl.CERT_NONE
     for each in (server, client):
         _load_pair(each, pair)
-    looking = client if as_server else server
-    looking.verify_mode = ssl.CERT_REQUIRED
-    looking.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
-    looking.load_verify_locations(cadata=_first_certificate(pair.certfile))
+    verifier = client if as_server else server
+    verifier.verify_mode = ssl.CERT_REQUIRED
+    verifier.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+    verifier.load_verify_locations(cadata=_first_certificate(pair.certfile))
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     at_server = server.wrap_bio(to_server, to_client, server_side=True)
     at_client = client.wrap_bio(to_client, to_server)
@@ -132,14 +132,14 @@ def text_of(path: Path, where: str) -> str:
 
 
 def warn_of_readers(pair: KeyPair) -> None:
-    """When everybody on this machine can read the private key."""
+    """Log a warning if every user of this machine can read the private key."""
     keyfile = pair.keyfile or pair.certfile
     if keyfile.stat().st_mode & stat.S_IROTH:
         _logger.warning("%s: every user of this machine can read the private key: chmod o-r %s", keyfile, keyfile)
 
 
 def state_of(files: tuple[Path, ...]) -> tuple[object, ...]:
-    """Another value once one of the files was written or replaced."""
+    """A value that differs once one of the files was written or replaced."""
     return tuple(_state_of_file(each) for each in files)
 
 

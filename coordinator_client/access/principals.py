@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 class Right(StrEnum):
     """What a caller may do.
 
-    reader: look. member: declare a group, join and leave it, report a rebalance. operator: drain, delete and repair
+    reader: read. member: declare a group, join and leave it, report a rebalance. operator: drain, delete and repair
     groups, and replace a running topology. admin: create and revoke tokens.
     """
 

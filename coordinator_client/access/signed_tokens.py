@@ -36,7 +36,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("
 """By the kind of the key (`kty`)."""
 
 UNKNOWN_KEY_EVERY_S = 60.0
-"""How often, at most, an unknown key leads to a look at the issuer: anybody may send such a token."""
+"""How often, at most, an unknown key has the keys fetched again: anybody may send such a token."""
 
 FETCH_TIMEOUT_S = 5.0
 MOST_KEY_BYTES = 1_048_576
@@ -91,7 +91,7 @@ class SignedTokens:
         self._lock = threading.Lock()
 
     def refresh_if_due(self) -> None:
-        """Fetch the keys if it is time. Never raises for an issuer that is down: it is told, and tried again."""
+        """Fetch the keys if it is time. Reports an issuer that is down, and tries again later; never raises."""
         now_s = self._monotonic_s()
         if now_s < self._due_s:
             return
@@ -106,7 +106,7 @@ class SignedTokens:
         self._due_s = now_s + self._issuer.refresh_s
         with self._lock:
             if document != self._document:
-                self._known.clear()  # what a key had signed that was taken back counts no longer
+                self._known.clear()  # tokens that a revoked key has signed are no longer valid
             self._keys, self._document = keys, document
 
     def find(self, token: bytes) -> Principal | None:
@@ -151,10 +151,10 @@ class SignedTokens:
         name = claims[self._issuer.name_claim]
         if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.match(name):
             raise InputError("no name", self._issuer.name_claim)
-        said = claims.get(self._issuer.scope_claim, ())
-        scopes = said.split() if isinstance(said, str) else [each for each in said if isinstance(each, str)]
-        (granted,) = [match for match in map(_SCOPE.match, scopes) if match]  # two would not say which one counts
-        return Principal(name, Right(granted[1]), group_prefix(granted[2], self._issuer.scope_claim))
+        granted = claims.get(self._issuer.scope_claim, ())
+        scopes = granted.split() if isinstance(granted, str) else [each for each in granted if isinstance(each, str)]
+        (scope,) = [match for match in map(_SCOPE.match, scopes) if match]  # two would not say which one counts
+        return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim))
 
     def _ask_for_unknown(self) -> None:
         now_s = self._monotonic_s()

@@ -1,12 +1,12 @@
-"""TLS of our services and of their callers: certificates from files, taken anew when the files change.
+"""TLS of our services and of their callers: certificates from files, which are read again when they change.
 
 A `ReloadedContext` stands for the newest `ssl.SSLContext` that could be made of its files. Every handshake begins with
-that one; connections that are open go on as they are. Files that cannot be used leave the context before in force, and
-are told of once. A new context, and not the old one with other files, because an authority can be added to a context
-but never taken out. The names of the settings are uvicorn's.
+the newest context; open connections go on as they are. Files that cannot be used leave the former context in force, and
+are logged once. Each change makes a new context, because an authority can be added to a context but never removed. The
+names of the settings are uvicorn's.
 
-A service sends no session tickets: with one, a caller whose authority was removed could come back without showing its
-certificate.
+A service sends no session tickets: with a ticket, a caller whose authority was removed could come back without showing
+its certificate.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ TRUST_VARIABLE = "SSL_CERT_FILE"
 VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 """What `ssl.cert.reqs` may say of the caller's certificate."""
 
-LOOK_S = 1.0
-"""How often the files are looked at."""
+CHECK_INTERVAL_S = 1.0
+"""How often the files are checked for changes."""
 
 _RETRY_S = 10.0
 _DAY_S = 86_400.0
@@ -104,7 +104,7 @@ class _Loaded:
 class ReloadedContext(ssl.SSLContext):
     """For each handshake the newest context of some files. asyncio, uvloop and blocking sockets take it as any other.
 
-    `look` is what notices changes. A service calls it all the time, a client's connections do it by themselves.
+    `reload_if_changed` notices changes. A service calls it all the time; a client's connections call it by themselves.
     """
 
     _load: Callable[[], _Loaded]
@@ -124,8 +124,8 @@ class ReloadedContext(ssl.SSLContext):
         made._lock = threading.Lock()
         made._loaded = None
         made._taken = made._refused = ()
-        made._told = ""
-        made._next_look_s = made._next_try_s = made._next_reminder_s = 0.0
+        made._logged_error = ""
+        made._next_check_s = made._next_try_s = made._next_reminder_s = 0.0
         made._has_run_out = False
         if at_once:
             made._newest()
@@ -136,8 +136,8 @@ class ReloadedContext(ssl.SSLContext):
     _loaded: _Loaded | None
     _taken: tuple[object, ...]
     _refused: tuple[object, ...]
-    _told: str
-    _next_look_s: float
+    _logged_error: str
+    _next_check_s: float
     _next_try_s: float
     _next_reminder_s: float
     _has_run_out: bool
@@ -148,25 +148,25 @@ class ReloadedContext(ssl.SSLContext):
         """When the certificate in force runs out, in seconds since 1970. Raises InputError."""
         return self._newest().ends_s
 
-    def look(self) -> None:
-        """Take the files anew if they have changed. Does nothing when the last look was less than `LOOK_S` ago."""
+    def reload_if_changed(self) -> None:
+        """Read the files again if they have changed. Checks no more often than every `CHECK_INTERVAL_S`."""
         now_s = time.monotonic()
-        if now_s < self._next_look_s:
+        if now_s < self._next_check_s:
             return
         with self._lock:
-            self._next_look_s = now_s + LOOK_S
+            self._next_check_s = now_s + CHECK_INTERVAL_S
             if self._loaded is not None:
                 self._take_changes(now_s)
                 self._remind(now_s, self._loaded)
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *more: Any, **named: Any) -> ssl.SSLObject:
         made = self._newest().context.wrap_bio(incoming, outgoing, *more, **named)
-        if isinstance(made, _ToldRefusal):
+        if isinstance(made, _RefusalWithAlert):
             made.incoming = incoming
         return made
 
     def wrap_socket(self, *more: Any, **named: Any) -> ssl.SSLSocket:
-        self.look()
+        self.reload_if_changed()
         context = self._newest().context
         if self._alpn is not None:
             context.set_alpn_protocols(self._alpn)
@@ -186,22 +186,22 @@ class ReloadedContext(ssl.SSLContext):
         state = state_of(self._files)
         if state == self._taken:
             self._refused = ()
-            self._told = ""
+            self._logged_error = ""
             return
         if state == self._refused and now_s < self._next_try_s:
             return
         try:
             self._loaded = self._load()
         except InputError as error:
-            # certificate and key are two files: between the two they do not fit, and nobody needs to hear of it
+            # certificate and key are two files: while only one is replaced they do not fit, which is not logged
             settled = state == self._refused
             self._refused = state
             self._next_try_s = now_s + (_RETRY_S if settled else 0.0)
-            if settled and self._told != str(error):
-                self._told = str(error)
+            if settled and self._logged_error != str(error):
+                self._logged_error = str(error)
                 _logger.warning("%s; the files before stay in force", error)
             return
-        self._taken, self._refused, self._told = state, (), ""
+        self._taken, self._refused, self._logged_error = state, (), ""
         self._next_reminder_s, self._has_run_out = 0.0, False
         _logger.info("new connections use the changed files %s", ", ".join(map(str, self._files)))
 
@@ -214,16 +214,16 @@ class ReloadedContext(ssl.SSLContext):
             return
         self._next_reminder_s = now_s + _DAY_S
         self._has_run_out = left_s <= 0
-        said = "has run out, and callers refuse it" if self._has_run_out else "runs out"
-        _logger.warning("%s: the certificate %s (%s): replace the file", self._files[0], said, date_text(loaded.ends_s))
+        end = "has run out, and callers refuse it" if self._has_run_out else "runs out"
+        _logger.warning("%s: the certificate %s (%s): replace the file", self._files[0], end, date_text(loaded.ends_s))
 
 
-class _ToldRefusal(ssl.SSLObject):
-    """The service's side of a handshake. When it refuses its caller, it says why before the connection ends.
+class _RefusalWithAlert(ssl.SSLObject):
+    """The service's side of a handshake. A caller that is refused gets TLS's alert before the connection ends.
 
-    asyncio and uvloop end a connection whose handshake fails without sending the alert. So a failure looks to them like
-    a handshake that goes on: they send what there is, the caller reads it and hangs up, and for one that does not, the
-    time for a handshake runs out.
+    asyncio and uvloop end a connection whose handshake fails without sending the alert. So this class shows them a
+    failure as a handshake that goes on: they send the alert, and the caller reads it and hangs up. If the caller does
+    not hang up, the time for a handshake runs out.
     """
 
     incoming: ssl.MemoryBIO | None = None
@@ -240,7 +240,7 @@ class _ToldRefusal(ssl.SSLObject):
             else:
                 return
         if self.incoming is not None:
-            self.incoming.read()  # or what it goes on to send would be kept
+            self.incoming.read()  # discards further input, which would pile up
         raise ssl.SSLWantReadError
 
 
@@ -252,7 +252,7 @@ def server_context(tls: ServerTls) -> ReloadedContext:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
-        context.sslobject_class = _ToldRefusal
+        context.sslobject_class = _RefusalWithAlert
         context.set_alpn_protocols(["http/1.1"])
         if tls.ca_certs is not None:
             trust_authorities(context, tls.ca_certs, tls.ca_certs_name)
@@ -263,7 +263,7 @@ def server_context(tls: ServerTls) -> ReloadedContext:
     files = tuple(each for each in (pair.certfile, pair.keyfile, tls.ca_certs) if each is not None)
     made = ReloadedContext.of(ssl.PROTOCOL_TLS_SERVER, files, load, reminds=True, at_once=True)
     warn_of_readers(pair)
-    made.look()
+    made.reload_if_changed()
     return made
 
 
@@ -294,9 +294,9 @@ def client_context(
 
 
 def tls_problem(error: BaseException | str) -> str | None:
-    """Why a call by https found nobody to talk to, and what to do; None when TLS is not the reason."""
-    said = str(error)
-    return next((f"{words} ({said}): {advice}" for sign, words, advice in _PROBLEMS if sign in said), None)
+    """Why a call by https failed, and what to do; None when TLS is not the reason."""
+    text = str(error)
+    return next((f"{words} ({text}): {advice}" for sign, words, advice in _PROBLEMS if sign in text), None)
 
 
 _RENEW = f"have {CLIENT_CERTFILE} and {CLIENT_KEYFILE} name one that is valid and of an authority that it knows"

@@ -1,8 +1,8 @@
 """Files with tokens, which a service reads again when they have changed.
 
-Rules: a file that has changed is read once it has rested from one look to the next, so that nothing half-written
-counts. One that cannot be read, that is no text of tokens, or that has none leaves the tokens in force that it had: a
-mistake neither locks anybody out nor lets anybody in. It is told once, and again after the next change.
+Rules: a file that has changed is read once it is the same in two checks, so that nothing half-written counts. A file
+that cannot be read, that is no text of tokens, or that has no token leaves its former tokens in force: a mistake
+neither locks anybody out nor lets anybody in. The mistake is reported once, and again after the next change.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from assignor.errors import InputError
 from coordinator_client.access.credentials import Credentials
 from coordinator_client.access.tokens import TokenEntry, checked_token
 
-LOOK_EVERY_S = 1.0
-"""How often a service looks at its files."""
+CHECK_INTERVAL_S = 1.0
+"""How often a service checks its files for changes."""
 
 MOST_BYTES = 1_048_576
 """Of one file, some ten thousand tokens."""
@@ -28,14 +28,15 @@ _Seen = tuple[int, int, int]
 
 
 class TokenFiles:
-    """Of one service. `look` may be called by another thread than the one that answers calls, by one at a time.
+    """Of one service. `reload_changed` may be called by another thread than the one that answers calls, by one at a
+    time.
 
-    `tell`: gets the name of a setting and a sentence about its file.
+    `report`: gets the name of a setting and a sentence about its file.
     """
 
-    def __init__(self, credentials: Credentials, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, credentials: Credentials, report: Callable[[str, str], None]) -> None:
         self._credentials = credentials
-        self._tell = tell
+        self._report = report
         self._files: list[_WatchedFile] = []
 
     def add(self, source: str, path: Path, parse: Parse) -> None:
@@ -48,18 +49,18 @@ class TokenFiles:
     def are_none(self) -> bool:
         return not self._files
 
-    def look(self) -> None:
-        """Take over what has changed."""
+    def reload_changed(self) -> None:
+        """Read the files that have changed, and put their tokens in force."""
         for file in self._files:
             if not file.is_new():
                 continue
             try:
                 entries = file.read()
             except InputError as error:
-                self._tell(file.source, f"{error}; the tokens that it had before stay in force")
+                self._report(file.source, f"{error}; the tokens that it had before stay in force")
                 continue
             self._credentials.replace(file.source, entries)
-            self._tell(file.source, f"{file.path} has changed: {len(entries)} tokens are in force")
+            self._report(file.source, f"{file.path} has changed: {len(entries)} tokens are in force")
 
 
 class _WatchedFile:
@@ -69,7 +70,7 @@ class _WatchedFile:
         self._waiting: _Seen | None = None
 
     def is_new(self) -> bool:
-        """Whether it is another one than was read, and the same as at the last look."""
+        """Whether it differs from the file that was read, and has not changed since the last check."""
         seen = _seen(self.path)
         has_rested = seen == self._waiting
         self._waiting = seen
@@ -111,7 +112,7 @@ def text_of(path: Path, where: str) -> str:
 
 
 def _seen(path: Path) -> _Seen:
-    """What differs once the file was written anew, or another one put in its place."""
+    """Another value once the file was written or replaced."""
     try:
         found = os.stat(path)
     except OSError:

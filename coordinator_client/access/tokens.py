@@ -35,7 +35,7 @@ _NOT_OF_A_TOKEN = re.compile(r"\A +| +\Z|[^\x20-\x7e]+")
 _KINDS = {" ": "a space", "\t": "a tab", "\n": "a line end", "\r": "a line end", "\ufeff": "a byte order mark"}
 
 TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
-"""With it, a program that looks for secrets in texts finds ours."""
+"""Programs that search texts for secrets find our tokens by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _entry(fields: list[str], where: str) -> TokenEntry:
 
 
 def end_ms(text: str, now_ms: int, where: str) -> int:
-    """When something ends that is said as a time or as a duration from now. Raises InputError, also for the past."""
+    """The end that is given as a time or as a duration from now. Raises InputError, also for the past."""
     duration = _DURATION.match(text)
     if duration is not None:
         parts = zip(duration.groups(), _UNITS_MS, strict=True)

@@ -1,1 +1,3 @@
-"""What this site adds to Sphinx: pages that are made from the code when the site is built (`generated_pages`)."""
+"""Extensions of Sphinx for this site: pages that are generated from the code when the site is built
+(`generated_pages`).
+"""

@@ -15,9 +15,9 @@ from docs._ext.markdown import code, fenced, table
 
 PROGRAM = "assignor"
 _REMARKS = re.compile(r"\s*\[(?P<remarks>[^\[\]]*(?:default: |required|x>=|x<=|<=x|>=x)[^\[\]]*)\]\Z", re.DOTALL)
-"""What typer puts at the end of an option's text."""
+"""The remarks that typer appends to an option's text."""
 _TOLD_DEFAULT = re.compile(r"[.;] [Dd]efault: (?P<default>.+)\.\Z", re.DOTALL)
-"""How a text ends that tells the default itself, because the code works it out later."""
+"""The end of a text that names the default itself, because the code determines the default later."""
 _KIND = re.compile(r" <(?:list\[)?(?P<kind>\w+)(?: range)?\]?>")
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _AT_LEAST, _BETWEEN = re.compile(r"x>=(\S+)"), re.compile(r"(\S+)<=x<=(\S+)")
@@ -25,9 +25,8 @@ _AT_LEAST, _BETWEEN = re.compile(r"x>=(\S+)"), re.compile(r"(\S+)<=x<=(\S+)")
 
 @cache
 def commands() -> dict[str, Any]:
-    """Every command that runs something, by its words after `assignor`, in the order of the alphabet.
-
-    typer brings a click of its own or uses the one that is installed; only what both have is used here.
+    """Every command that runs something, by its words after `assignor`, in alphabetical order. typer has its own click
+    or uses the installed one; this code uses only names that both have.
     """
     return dict(_below(get_command(build_app()), ()))
 
@@ -67,7 +66,7 @@ def _section(words: str, command: Any) -> str:
 
 
 def _row(name: str, text: str) -> tuple[str, str, str]:
-    """Name, default and text. A default stands in its column, whether typer or the text tells it."""
+    """Name, default and text. A default stands in its column, whether typer or the text names it."""
     remarks: list[str] = []
     if found := _REMARKS.search(text):
         remarks = [each.strip() for each in found["remarks"].split(";")]
@@ -86,7 +85,7 @@ def _bound(remark: str) -> str:
 
 
 def _without_kind(name: str) -> str:
-    """An argument says with its name what it takes; an option, what kind of value where it names none."""
+    """Without the kind of value: the name of an argument, or of an option's value, describes it."""
     return _KIND.sub(lambda found: f" {found['kind'].upper()}" if name.startswith("-") else "", name)
 
 
@@ -104,6 +103,8 @@ def _prose(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Options as code, and what Markdown would take for emphasis, a tag or a link; code stays as it is."""
+    """Mark options as code, and escape text that Markdown would read as emphasis, a tag or a link; code stays as
+    it is.
+    """
     pieces = re.split(r"(`[^`]*`)", re.sub(r"(?<![`\w-])(--[a-z][a-z-]*)(?![`\w])", r"`\1`", text))
     return "".join(each if each.startswith("`") else re.sub(r"([*_<>\[\]#])", r"\\\1", each) for each in pieces)

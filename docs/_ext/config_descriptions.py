@@ -1,4 +1,4 @@
-"""What each config of an application means, in a sentence or two: the text of docs/reference/configs.md.
+"""The meaning of each config of an application, in a sentence or two: the text of docs/reference/configs.md.
 
 A config that has no text here, and a text that has no config, fail a test. Where the meaning differs from Kafka's, the
 text says so. Properties of Kafka's clients are described in docs/kafka/client-settings.md and docs/kafka/log.md.
@@ -58,7 +58,10 @@ RUNTIME: dict[str, str] = {
     "topology.optimization": "`all`, `none`, or a list of `reuse.ktable.source.topics`, `merge.repartition.topics` and "
     "`single.store.self.join`. Give the same configs to `StreamsBuilder.build`. Without it: `none`.",
     "rocksdb.config.setter": "A function of a store's name and its `rocksdict.Options`, which it may change before the "
-    "store is opened; or a class with such a method `set_config`; or the full name of one.",
+    "store is opened; or a class with such a method `set_config`; or the full name of one. The options have this "
+    "runtime's defaults. All stores of a process share one block cache of 128 MiB and 128 MiB for memtables; a "
+    "function that sets a block cache or a write buffer manager leaves that budget, so create such an object once, "
+    "outside of the function. There is no write-ahead log: the changelog is the log.",
     "default.key.serde": "The serde of keys where a call of the DSL is given none: a serde, `string`, `long`, "
     "`double`, `bytes`, `json`, or the full name of a serde or its class.",
     "default.value.serde": "The same for values.",

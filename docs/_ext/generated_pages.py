@@ -1,6 +1,6 @@
-"""A Sphinx extension: what a page says about the code is made from the code when the site is built.
+"""A Sphinx extension: it generates parts of pages from the code when the site is built.
 
-A page holds a comment `<!-- generated: NAME -->`, which nobody sees on a git forge. Before Sphinx reads the page, the
+A page has a comment `<!-- generated: NAME -->`, which a git forge does not show. Before Sphinx reads the page, the
 comment is replaced by the Markdown that the function of that name returns. Nothing that is generated is committed, so
 nothing that is generated can be out of date.
 """
@@ -44,7 +44,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
 
 
 def filled_in(text: str, where: str) -> str:
-    """`text` with its comments replaced. Raises ExtensionError for a name that nothing is generated for."""
+    """`text` with its comments replaced. Raises ExtensionError for an unknown name."""
 
     def part(found: re.Match[str]) -> str:
         name = found["name"]

@@ -18,7 +18,7 @@ _SAYS_NOTHING = ("Successful Response", "OK")
 
 
 def openapi_document() -> dict[str, Any]:
-    """What `GET /openapi.json` answers."""
+    """The answer to `GET /openapi.json`."""
     return described(create_app(Settings()))
 
 
@@ -84,7 +84,7 @@ def _section(
 
 
 def _answer(answer: Mapping[str, Any]) -> str:
-    """What OpenAPI says of the answer, unless that is nothing, and its schema or media type."""
+    """The description of the answer in OpenAPI, if there is one, and its schema or media type."""
     kinds = [
         code(kind) if kind != "application/json" else _kind(each.get("schema", {}))
         for kind, each in answer.get("content", {}).items()

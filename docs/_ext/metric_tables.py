@@ -24,7 +24,7 @@ def service_metrics() -> str:
 
 
 def instance_metrics() -> str:
-    """With the name that Kafka Streams has for the same."""
+    """Each with the name of Kafka Streams' metric."""
     rows = (
         (
             code(each.name),

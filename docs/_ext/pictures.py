@@ -1,4 +1,4 @@
-"""The pictures of docs/explanation: `python -m docs._ext.pictures` draws them anew, and a test compares them.
+"""The pictures of docs/explanation: `python -m docs._ext.pictures` draws them, and a test compares them.
 
 Every picture has a light ground of its own and dark text, so it can be read on a light page and on a dark one, on this
 site and on a git forge. Text is text, not outlines.

@@ -1,4 +1,4 @@
-"""A Sphinx extension: signatures as a reader wants them.
+"""A Sphinx extension: readable signatures.
 
 Types that no page of this site describes are shown without a link. The inventories of other sites, with which Sphinx
 could link to them, come from the network, and this site is built without one. A name that exists nowhere is still a
@@ -35,7 +35,7 @@ def exists(name: str) -> bool:
 
 
 def readable(signature: str) -> str:
-    """A default that is made anew for each object, as `...`: Sphinx cannot read the `<factory>` of a dataclass."""
+    """Show a default that is created for each object as `...`: Sphinx cannot read the `<factory>` of a dataclass."""
     return signature.replace("<factory>", "...")
 
 

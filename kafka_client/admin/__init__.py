@@ -1,5 +1,5 @@
-"""Questions to a cluster and changes to it. `cluster_admin` is the entrance; the other files each make one kind of try.
+"""Questions to a cluster and changes to it: call `ClusterAdmin`, which repeats the tries of the other files.
 
-`cluster_metadata`: brokers and topics. `partition_leaders`: offsets and deleted records. `topic_creation`: topics and
-their configs. `groups`: committed offsets and members.
+`topics`: brokers, topics and their configs. `partition_leaders`: offsets and deleted records. `groups`: committed
+offsets and members.
 """

@@ -14,15 +14,19 @@ from types import TracebackType
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from kafka_client.admin.cluster_metadata import fetch_metadata
 from kafka_client.admin.groups import CommittedOffset as CommittedOffset
 from kafka_client.admin.groups import ConsumerGroupDescription as ConsumerGroupDescription
 from kafka_client.admin.groups import ConsumerGroupMember as ConsumerGroupMember
 from kafka_client.admin.groups import committed_offsets, describe_group
 from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
-from kafka_client.admin.topic_changes import add_partitions, alter_configs
-from kafka_client.admin.topic_creation import create_topics, topic_configs
-from kafka_client.admin.topic_deletion import delete_topics
+from kafka_client.admin.topics import (
+    add_partitions,
+    alter_configs,
+    create_topics,
+    delete_topics,
+    fetch_metadata,
+    topic_configs,
+)
 from kafka_client.calls import call
 from kafka_client.connections import Connections
 from kafka_client.errors import UnknownTopic
@@ -34,6 +38,9 @@ _SLOW_S = 3.0
 class ClusterAdmin:
     """Connects with its first call. `close`, or the end of `async with`, closes the connections; a later call
     reconnects.
+
+    It has a method for each request of Kafka's `Admin` that this project needs, because they share connections,
+    retries and known leaders.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -58,18 +65,22 @@ class ClusterAdmin:
         return (await self.cluster(())).brokers
 
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """The existing ones of these topics; None for all that the user may see. A missing leader is -1."""
+        """Those of these topics that exist. `names`: None for all topics that the user may see. A missing leader
+        is -1.
+        """
         return dict((await self.cluster(names)).topics)
 
     async def cluster(self, names: Iterable[str] | None = None) -> Cluster:
-        """Brokers and topics of one answer. `names`: as in `topics`."""
+        """Brokers and topics, from one answer. `names`: as in `topics`."""
         asked = None if names is None else sorted(set(names))
         what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
         metadata = await call(self.settings, what, lambda: fetch_metadata(self._connections, asked))
         return Cluster(metadata.brokers, metadata.topics)
 
     async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
-        """All configs in force of the existing topics. `only_own`: only those set on the topic itself."""
+        """The effective configs of those topics that exist. `only_own`: only configs that are set on the topic
+        itself.
+        """
         asked = sorted(set(names))
         return await call(
             self.settings,
@@ -94,11 +105,11 @@ class ClusterAdmin:
         )
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set these configs of the topic, or take them away where the value is None. Other configs stay."""
+        """Set these configs of the topic, and reset those whose value is None. Other configs stay."""
         await call(self.settings, f"configs of topic {topic}", lambda: alter_configs(self._connections, topic, changes))
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """On return no broker that was asked knows them any more. Raises UnknownTopic before it deletes any."""
+        """Return when no broker that was asked knows the topics any more. Raises UnknownTopic before it deletes any."""
         asked = sorted(set(names))
         there = await self.topics(asked)
         missing = [name for name in asked if name not in there]
@@ -171,7 +182,7 @@ class ClusterAdmin:
 async def first_contact(
     admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, say: Callable[[str], None]
 ) -> bool:
-    """Ask the cluster for its brokers before anything else, so that a wrong address is noticed within seconds.
+    """Ask the cluster for its brokers before anything else, so that a wrong address is reported within seconds.
 
     True when the cluster answered, False when `stopped` was set first. `say` receives one line when the answer takes
     longer than 3 s. Raises KafkaClientError.

@@ -1,8 +1,8 @@
-"""What a group's coordinator knows: committed offsets and members.
+"""Asks a group's coordinator for committed offsets and members.
 
-A coordinator that is known is asked, and looked up again after a try that failed, because it moves with the leader of
-its partition of `__consumer_offsets`. Offsets that an open transaction may still move are asked for again soon: it ends
-within milliseconds when its owner has ended it, because only its markers are missing.
+The first try asks the coordinator that an earlier call has found. After a failed try the coordinator is looked up
+again: it moves with the leader of its partition of `__consumer_offsets`. Offsets that an open transaction may still
+move are requested again soon: when only the markers of the transaction are missing, it ends within milliseconds.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 
@@ -51,7 +51,7 @@ class ConsumerGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A group of the classic protocol. `state`: Kafka's word, `Dead` when the group does not exist.
+    """A group of the classic protocol. `state`: as Kafka names it, `Dead` when the group does not exist.
 
     `protocol_type`: `consumer` for consumers and Kafka Streams. `protocol`: the assignor's name, `stream` for Kafka
     Streams, or empty. The brokers do not tell which member leads.

@@ -1,9 +1,9 @@
 """Requests that only a partition's leader answers: offsets of its log, and deleting records below one.
 
 Rules: the first try asks the leaders that earlier calls have found; each later one looks the leaders up again. A try
-asks all leaders at once, and leaves out what has been answered. A partition that stays unknown for a second raises
-UnknownTopic, where Kafka's own admin client asks until the time-out.
-Source: `PartitionLeaderStrategy`, `PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`.
+asks all leaders at once, and leaves out partitions that have been answered. A partition that stays unknown for a second
+raises UnknownTopic, where Kafka's own admin client asks until the time-out. Source: `PartitionLeaderStrategy`,
+`PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aiokafka.protocol.offset import OffsetRequest
 
 from assignor.cluster import TopicMetadata
 from assignor.types import TopicPartition
-from kafka_client.admin.cluster_metadata import NO_LEADER, fetch_metadata
+from kafka_client.admin.topics import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow, UnknownTopic
@@ -34,9 +34,8 @@ Answer = Iterable[tuple[TopicPartition, int, int]]
 
 
 class LeaderRequest:
-    """One call over several tries. It keeps the answers of earlier tries.
-
-    `known`: the leaders that earlier calls have found; this call adds those that it finds.
+    """One call with its tries. It keeps the answers of earlier tries. `known`: the leaders that earlier calls have
+    found; this call adds the leaders that it finds.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class LeaderRequest:
         return self._answers
 
     async def _leaders(self) -> tuple[dict[int, list[TopicPartition]], NotNow | None]:
-        """By leader the partitions to ask it for, and why some have none."""
+        """The partitions to ask each leader for, and the reasons why partitions have no leader."""
         is_first_try, self._is_first_try = self._is_first_try, False
         if is_first_try and self._open <= self._known.keys():
             led: dict[int, list[TopicPartition]] = defaultdict(list)

@@ -1,6 +1,6 @@
-"""Kafka's record batches of version 2, as bytes and as columns; `record_batch_v2` is the room's entrance.
+"""Kafka's record batches of version 2, as bytes and as columns. Callers use `record_batch_v2`.
 
-A name of a header may be no UTF-8, since another client may have written it: Python's surrogates stand for such bytes.
+Another client may have written a header name that is not UTF-8: Python's surrogates stand for such bytes.
 """
 
 from typing import Final
@@ -9,4 +9,4 @@ Headers = tuple[tuple[str, bytes | None], ...]
 """Names and values, in order. A name may appear twice."""
 
 NAME_ERRORS: Final = "surrogateescape"
-"""The error handler with which names of headers become bytes, and bytes names."""
+"""The error handler that converts names of headers to bytes and back."""

@@ -2,8 +2,8 @@
 
 Rules: a record is its length, attributes, the differences of its timestamp and offset to the first ones, key, value and
 headers. Numbers are zigzag varints of at most 64 bits; a length below 0 is null. Offsets rise. Every length is checked
-against what is left before it is believed. `setup.py` has this compiled, and the `.pxd` beside it makes `_data` a
-pointer, so nothing may be read from it that was not checked. Source: `DefaultRecord`, `ByteUtils`.
+against the bytes that are left before it is used. `setup.py` compiles this file, and the `.pxd` beside it makes `_data`
+a pointer. So no byte may be read from it before a check. Source: `DefaultRecord`, `ByteUtils`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CUT_SHORT = "it ends inside of a record"
 
 
 def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int, append_time_ms: int | None) -> Columns:
-    """`append_time_ms`: what all records have as their timestamp. Raises ValueError that says what is wrong."""
+    """`append_time_ms`: the timestamp of all records if the broker set it. Raises ValueError, which names the error."""
     return _RowReader(body).columns(count, base_offset, base_timestamp_ms, append_time_ms)
 
 
@@ -55,7 +55,7 @@ class _RowReader:
             if length < 1 or length > self._end - self._at:
                 raise ValueError(f"a record of it has {length} bytes, and there are {self._end - self._at}")
             after = self._at + length
-            self._at += 1  # attributes of a record mean nothing yet
+            self._at += 1  # no attribute of a record is defined yet
             later_ms = self._number()
             if later_ms < lowest or later_ms > highest:
                 raise ValueError(f"a timestamp of it is out of range: {later_ms} ms after {base_timestamp_ms}")
@@ -146,18 +146,18 @@ class BatchRowWriter:
         start: int,
         stop: int,
     ) -> int:
-        """Take rows from `start` on, without headers. Gives the index of the first one that it has not taken."""
+        """Take rows from `start` on, without headers. Returns the index of the first row that it has not taken."""
         for index in range(start, stop):
             if not self._take(keys[index], values[index], timestamps_ms[index], None):
                 return index
         return stop
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool:
-        """Whether it was taken."""
+        """Return whether the record fits and was taken."""
         return self._take(key, value, timestamp_ms, headers or None)
 
     def finish(self) -> Written:
-        """Gives away what was taken. Nothing can be added afterwards."""
+        """Return the rows taken. No row can be added afterwards."""
         batch, self._batch = self._batch, bytearray()
         return batch, self._first_ms, self._max_ms
 
@@ -206,7 +206,7 @@ class BatchRowWriter:
 
 
 row_writer = BatchRowWriter
-"""`library_rows` has one of the same name."""
+"""`library_rows` has a function of the same name."""
 
 
 def _width(number: int) -> int:
@@ -234,7 +234,7 @@ def _as_bytes(given: object) -> bytes:
 
 
 def _headers_as_bytes(headers: Headers) -> tuple[bytes, int]:
-    """As they stand in a record, and how many bytes names and values have."""
+    """Headers as in a record, and the number of bytes of their names and values."""
     found = bytearray()
     size = 0
     _put(found, len(headers))

@@ -1,7 +1,9 @@
-"""`batch_rows` as aiokafka does it, record by record: for those who have not compiled ours, which is slower then.
+"""The interface of `batch_rows` on aiokafka's functions, record by record. It is used where `batch_rows` is not
+compiled, and would be slower.
 
-Rules and results are those of `batch_rows`, but a batch has less than `limit` bytes, and not just as many. And aiokafka
-knows no header whose name is not UTF-8: a batch that has one, or begins with one, is read and written by `batch_rows`.
+Rules and results are those of `batch_rows`, but a batch has less than `limit` bytes, and not just as many. aiokafka
+does not support a header whose name is not UTF-8: `batch_rows` reads a batch that has one, and writes a batch that
+begins with one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kafka's record batches of version 2: columns from the bytes of one, and the bytes of rows.
 
 Rules: big-endian. The checksum is CRC-32C of everything after it. Records that compression makes no smaller are written
-as they are. Records are read and written by `batch_rows` where it is compiled, and else by aiokafka (`library_rows`):
-this is the one place that chooses.
+as they are. Records are read and written by `batch_rows` where it is compiled, and else by aiokafka (`library_rows`);
+this file chooses.
 
 Levels of compression are the defaults of Kafka's producer: lz4's fast compressor, gzip's 6, zstd's 3.
 lz4 writes blocks that stand alone, as brokers read no others. snappy writes the stream of xerial's library in blocks of
@@ -35,8 +35,8 @@ _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
 _checksum: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
-"""By instructions of the processor: ten times as fast as aiokafka's from 16 KiB on. Where the library has no machine
-code, it takes two hundred times as long.
+"""The checksum by instructions of the processor: ten times as fast as aiokafka's from 16 KiB on. Where the library has
+no machine code, it is two hundred times slower.
 """
 _NO_ID = -1
 
@@ -57,7 +57,7 @@ RowWriter = batch_rows.BatchRowWriter | library_rows.LibraryRowWriter
 
 
 def row_writer(limit: int, most: int) -> RowWriter:
-    """For a batch of at most `limit` bytes, of which keys, values and headers are at most `most`."""
+    """A writer for a batch of at most `limit` bytes, of which keys, values and headers are at most `most`."""
     return batch_rows.row_writer(limit, most) if IS_COMPILED else library_rows.row_writer(limit, most)
 
 
@@ -116,7 +116,7 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
 
 
 def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray:
-    """A batch of at least one row, without sequence numbers: see `number`. Nothing can be added to `rows` then."""
+    """A batch of at least one row, without sequence numbers: see `number`. No row can be added to `rows` afterwards."""
     count = rows.count
     batch, first_ms, max_ms = rows.finish()
     attributes = TRANSACTIONAL if is_transactional else 0
@@ -153,7 +153,7 @@ def number(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> Non
 
 
 def compressed(codec: int, plain: bytes | bytearray) -> Any:
-    """As something that has bytes. Raises ValueError for a codec that is not known."""
+    """An object with the compressed bytes. Raises ValueError for an unknown codec."""
     if codec == _LZ4:
         compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
         compressor.compress(plain)
@@ -184,10 +184,12 @@ def decompressed(codec: int, packed: memoryview) -> bytes:
 
 
 class _Lz4Buffer(threading.local):
-    """What this thread decompresses into. It is kept, as fresh memory costs the kernel ten times the decompression."""
+    """A buffer of this thread for decompression. It is kept: the kernel needs ten times as long for new memory as the
+    decompression takes.
+    """
 
     def __init__(self) -> None:
-        self.room = bytearray(1 << 20)
+        self.buffer = bytearray(1 << 20)
 
 
 _lz4_buffer = _Lz4Buffer()
@@ -195,15 +197,17 @@ _lz4_buffer = _Lz4Buffer()
 
 def _from_lz4(packed: memoryview) -> bytes:
     """Raises DecompressionError."""
-    room = _lz4_buffer.room
+    buffer = _lz4_buffer.buffer
     try:
-        length = cramjam.lz4.decompress_into(packed, room)
-    except cramjam.DecompressionError:  # the buffer is too small, or the records are broken: the next call tells
+        length = cramjam.lz4.decompress_into(packed, buffer)
+    except (
+        cramjam.DecompressionError
+    ):  # the buffer is too small, or the records are broken: the next call raises for broken records
         plain = bytes(cramjam.lz4.decompress(packed))
-        if len(room) < len(plain) <= _MOST_KEPT_BYTES:
-            _lz4_buffer.room = bytearray(min(2 * len(plain), _MOST_KEPT_BYTES))
+        if len(buffer) < len(plain) <= _MOST_KEPT_BYTES:
+            _lz4_buffer.buffer = bytearray(min(2 * len(plain), _MOST_KEPT_BYTES))
         return plain
-    return bytes(memoryview(room)[:length])
+    return bytes(memoryview(buffer)[:length])
 
 
 def _in_xerial_blocks(plain: bytes | bytearray) -> bytes:

@@ -168,7 +168,7 @@ def _integer(key: str, value: str) -> int:
 
 def _unknown(key: str) -> str:
     if not _NAME.match(key):
-        # such as a line of a PEM key: it is not shown
+        # the line may be part of a PEM key, so the message does not show it
         return "a line has no name of a property: end each line of a longer value, but its last, with a backslash"
     if _NOT_HERE.match(key):
         return f"{key!r} is a setting of the Java client that has no counterpart here; leave it out"

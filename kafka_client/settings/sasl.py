@@ -44,9 +44,10 @@ def sasl_login(properties: Mapping[str, str]) -> SaslLogin:
     """Raises InputError for a missing or unsupported part."""
     mechanism = properties.get(MECHANISM)
     if mechanism not in _MODULES:
-        said = "it is not set, and Kafka's default (GSSAPI) is not supported"
+        problem = "it is not set, and Kafka's default (GSSAPI) is not supported"
         raise InputError(
-            f"must be one of {', '.join(_MODULES)}; {said if mechanism is None else f'it is {mechanism!r}'}", MECHANISM
+            f"must be one of {', '.join(_MODULES)}; {problem if mechanism is None else f'it is {mechanism!r}'}",
+            MECHANISM,
         )
     module = _MODULES[mechanism]
     form = f'{module} required username="..." password="...";'
@@ -66,8 +67,10 @@ def sasl_login(properties: Mapping[str, str]) -> SaslLogin:
 
 
 def keep_logins_out_of_the_log() -> None:
-    """At level DEBUG the client library logs every request, and that of a login has the password as it is."""
-    logging.getLogger(_LOGS_REQUESTS).addFilter(_is_no_login)  # the same filter again changes nothing
+    """Install a log filter: at level DEBUG the client library logs every request, and a login request has the password
+    in plain text.
+    """
+    logging.getLogger(_LOGS_REQUESTS).addFilter(_is_no_login)  # adding the same filter again has no effect
 
 
 def _is_no_login(record: logging.LogRecord) -> bool:

@@ -1,8 +1,8 @@
-"""What a leader leads: the application's file, completed by the command line and by the topics of the cluster.
+"""The definition of the application to lead: its file, completed by the command line and by the topics of the cluster.
 
-The command line overrides the file. The text of `Topology#describe` lacks some facts. The configs of a changelog that
-exists tell what its store is; `TopologyFacts` from the command line add what nobody can see, and go before what was
-seen.
+The command line overrides the file. The text of `Topology#describe` lacks some facts. The configs of an existing
+changelog show the kind of its store. `TopologyFacts` from the command line add facts that the cluster does not show,
+and override the cluster.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording.assignor_fields import as_assignor
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.described.described_topology import topology_from_description
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, ApplicationFile
+from kafka_groups.described.described_topology import topology_from_description
 from kafka_groups.topology_facts import TopologyFacts
 
 _NO_FACTS = TopologyFacts()
@@ -29,8 +29,8 @@ _WHAT_TO_DO = (
 
 @dataclass(frozen=True, slots=True)
 class SeenTopics:
-    """What the cluster shows. `partition_counts`: topic to its partitions. `changelog_configs`: changelog to the
-    configs that are set on it, of those that may be read.
+    """Topics of the cluster. `partition_counts`: topic to its partitions. `changelog_configs`: changelog to the configs
+    that are set on it; without changelogs whose configs this user may not read.
     """
 
     partition_counts: Mapping[str, int]
@@ -38,7 +38,7 @@ class SeenTopics:
 
 
 def changelogs_among(topics: Iterable[str], group: str) -> list[str]:
-    """Those that have the name of a changelog of this application."""
+    """The topics whose name is that of a changelog of this application."""
     return sorted(topic for topic in topics if topic.startswith(f"{group}-") and topic.endswith("-changelog"))
 
 
@@ -50,7 +50,7 @@ def definition_of(
     seen: SeenTopics,
     facts: TopologyFacts = _NO_FACTS,
 ) -> tuple[RebalanceSnapshot, tuple[str, ...]]:
-    """The group without members and cluster, and as sentences the assumptions made and what to do about them.
+    """The group without members and cluster; and sentences with the assumptions made and how to replace them.
 
     Raises InputError.
     """

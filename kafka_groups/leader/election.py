@@ -1,11 +1,11 @@
-"""Which of several processes of this project leads a group: they elect it in a second, small group.
+"""Processes of this project elect in a second, small group which of them leads the application's group.
 
-All of them share one group.instance.id in the application's group, so only one of them may be in it at a time. They
-elect that one as the leader of a classic group of their own. When the elected process dies, the next one takes its
+All processes share one group.instance.id in the application's group, so only one of them may be in it at a time. The
+leader of the processes' own classic group is the elected one. When the elected process dies, the next one takes its
 place in the application's group before that group notices. A standby learns of the death when the session of the dead
-one expires. A process that starts need not wait for that: it begins a rebalance of the candidates, and one that is dead
-does not join in time. A process that was away longer than that finds itself replaced and ends. If two ever believe that
-they lead, the application's group fences the older one (KIP-345). Source:
+process expires. A process that starts does not have to wait so long: it begins a rebalance of the candidates, and a
+dead candidate does not join in time. A process that was away longer than that finds itself replaced and ends. If two
+processes ever believe that they lead, the application's group fences the older one (KIP-345). Source:
 `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
@@ -26,8 +26,8 @@ from kafka_client.errors import (
 )
 from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
 from kafka_client.settings.client_settings import ClientSettings
+from kafka_groups.leader.lead_settings import OwnSession
 from kafka_groups.leader.own_member import LEADER_TAG
-from kafka_groups.leader.own_session import OwnSession
 
 PROTOCOL_TYPE = "assignor"
 PROTOCOL = "leader"
@@ -35,8 +35,8 @@ PROTOCOL = "leader"
 _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
-"""How long the candidates wait for each other. A process that is restarted at once has to be elected, and in the
-application's group, before the least session there (6 s) is over.
+"""The candidates wait for each other for this long. A process that is restarted at once has to be elected, and to be in
+the application's group, before the shortest session there (6 s) expires.
 """
 _CANDIDATE = b"1"
 
@@ -62,7 +62,7 @@ class Election:
 
     @property
     def has_standby(self) -> bool:
-        """Whether another process is ready to take over. Known only while this one leads."""
+        """Whether another process is ready to take over. Known only while this process leads."""
         return self._candidates > 1
 
     async def __aenter__(self) -> Self:
@@ -74,7 +74,7 @@ class Election:
         await self._membership.close()
 
     async def win(self, stand_by: bool) -> None:
-        """Wait until this process is elected. Without `stand_by`, raise LeadTaken when another one is."""
+        """Wait until this process is elected. Without `stand_by`, raise LeadTaken when another process is elected."""
         joined = await self._join_first()
         if joined.is_leader:
             return
@@ -89,7 +89,7 @@ class Election:
             joined = await self._next()
 
     async def keep(self) -> None:
-        """Run while this process is elected. Raises LeadTaken once another one is, and KafkaRefused."""
+        """Run while this process is elected. Raises LeadTaken once another process is elected, and KafkaRefused."""
         while (await self._next()).is_leader:
             pass
         raise LeadTaken(
@@ -103,7 +103,7 @@ class Election:
         await self._membership.leave("resigned")
 
     async def _join_first(self) -> JoinedGeneration:
-        """With a session that the brokers allow."""
+        """Join with a session that the brokers allow: while they refuse one, try the next."""
         while True:
             refused_ms = self._session.in_election_ms
             try:

@@ -1,19 +1,95 @@
-"""How a leader enters a group: it looks at the group, joins, and tries again when another member got the lead."""
+"""Whether a group can be led from outside now, and how a leader enters it.
+
+The first member to join an empty group leads it. A member that joins a group with a living leader gets tasks like any
+other member, and this project would let those tasks sit idle. The brokers do not tell which member leads. So a group
+with members is taken to have another leader, unless this project's static member is among them. `assess_group` decides
+this before a join, from the brokers' description of the group; it is pure. `GroupEntry` joins, and tries again when
+another member got the lead.
+
+Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 
 from assignor.errors import AssignorFault
 from kafka_client.admin.cluster_admin import ClusterAdmin
+from kafka_client.admin.groups import ConsumerGroupDescription
 from kafka_client.errors import InconsistentProtocol, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
-from kafka_groups.leader.lead_assessment import LeadAssessment, LeadState, assess_group
 from kafka_groups.leader.lead_settings import LeadSettings
+from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
 
 _LOOK_AGAIN_S = 1.0
 LEAVES_AT_ONCE = "it did not get the lead, and takes no tasks"
+
+CLASSIC = "classic"
+_PLACING = "CompletingRebalance"
+
+
+class LeadState(StrEnum):
+    """`FREE`: the next member to join leads. `OURS`: our static member is in the group. `LED`: another member leads
+    now. `FOREIGN`: not a Kafka Streams group on the classic protocol.
+    """
+
+    FREE = "free"
+    OURS = "ours"
+    LED = "led"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class LeadAssessment:
+    """`obstacle`: one line with what prevents leading and what to do, empty when nothing does. `is_placing`: a
+    generation has formed and waits for its leader's assignments.
+    """
+
+    state: LeadState
+    obstacle: str = ""
+    is_placing: bool = False
+
+
+def assess_group(group: ConsumerGroupDescription, group_type: str | None, group_instance_id: str) -> LeadAssessment:
+    """`group_type`: None when the brokers do not tell it. `group_instance_id`: of this project's static member."""
+    if group_type is not None and group_type != CLASSIC:
+        return LeadAssessment(LeadState.FOREIGN, _newer_protocol(group.group_id, group_type))
+    if not group.members:
+        return LeadAssessment(LeadState.FREE)
+    if group.protocol_type not in ("", PROTOCOL_TYPE) or group.protocol not in ("", PROTOCOL):
+        kind = f"protocol {group.protocol!r} of type {group.protocol_type!r}"
+        return LeadAssessment(
+            LeadState.FOREIGN,
+            f"group {group.group_id!r} is not a Kafka Streams group: its members speak {kind}, not {PROTOCOL!r} of "
+            f"type {PROTOCOL_TYPE!r}; name the application.id of a Kafka Streams application",
+        )
+    if any(member.group_instance_id == group_instance_id for member in group.members):
+        return LeadAssessment(LeadState.OURS, is_placing=group.state == _PLACING)
+    return LeadAssessment(LeadState.LED, _led_by_another(group.group_id, len(group.members)))
+
+
+def _led_by_another(group: str, members: int) -> str:
+    count = f"{members} member{'s' if members != 1 else ''}"
+    return (
+        f"group {group!r} has {count}, and one of them leads it: only the first to join an empty group can. Stop its "
+        "instances and start this first, or use --wait to join as soon as the group is empty; --join-anyway joins as "
+        "a follower, whose tasks stay idle until it leads"
+    )
+
+
+def _newer_protocol(group: str, group_type: str) -> str:
+    if group_type == "streams":
+        return (
+            f"group {group!r} uses group.protocol=streams (KIP-1071), where the brokers place the tasks and no member "
+            "leads; run the application with group.protocol=classic"
+        )
+    return (
+        f"group {group!r} is of type {group_type!r}, not {CLASSIC!r}: the brokers assign its partitions and no member "
+        "leads; name the application.id of a Kafka Streams application with group.protocol=classic"
+    )
 
 
 class LeadRefused(AssignorFault):
@@ -35,7 +111,7 @@ class GroupEntry:
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
         """Join as the leader, or a follower with --join-anyway. Raises LeadRefused, KafkaRefused, KafkaUnavailable."""
-        said = ""
+        has_reported = False
         while True:
             found = await self._assessment()
             if found.state is LeadState.FOREIGN:
@@ -48,9 +124,10 @@ class GroupEntry:
                 continue
             if not self._settings.wait:
                 raise LeadRefused(found.obstacle)
-            if not said:
-                said = f"waiting until group {self._settings.group!r} is empty: it has members, and one of them leads"
-                self._say(said)
+            if not has_reported:
+                has_reported = True
+                group = self._settings.group
+                self._say(f"waiting until group {group!r} is empty: it has members, and one of them leads")
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
@@ -75,12 +152,4 @@ class GroupEntry:
     async def _assessment(self) -> LeadAssessment:
         group_type = await self._membership.group_type()
         group = await self._admin.describe_group(self._settings.group)
-        return assess_group(
-            self._settings.group,
-            self._settings.group_instance_id,
-            group_type=group_type,
-            protocol_type=group.protocol_type,
-            protocol=group.protocol,
-            instance_ids=[member.group_instance_id for member in group.members],
-            group_state=group.state,
-        )
+        return assess_group(group, group_type, self._settings.group_instance_id)

@@ -1,10 +1,27 @@
-"""How a leader behaves in the group. Times are milliseconds; most defaults are those of Kafka's consumer."""
+"""How a leader behaves in the group, and how long its sessions last. Pure.
+
+Times are milliseconds; most defaults are those of Kafka's consumer. Rules of the sessions:
+- A leader that dies in the middle of a rebalance holds the group up until its session expires. So the default session
+  is the shortest that the brokers allow.
+- While a standby waits, the session in the group is half as long again. The standby learns of a dead leader when the
+  candidate's session expires, and has to be in the group before the leader's session there expires.
+- A time-out that the user gives is used in the group as it is; the candidate's session is then shorter.
+- Kafka shows the brokers' bounds only to users that may read the brokers' configs. So when the brokers refuse a
+  time-out, the next one of a list is tried.
+
+Source: `group.min.session.timeout.ms`, `group.max.session.timeout.ms`, `GroupMetadataManager.classicGroupJoin`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from assignor.errors import InputError
+
+LEAST_SESSION_TIMEOUT_MS = 6_000
+"""Kafka's default of `group.min.session.timeout.ms`."""
+_TRIED_NEXT_MS = (10_000, 20_000, 30_000, 60_000, 300_000, 1_800_000, 3_000, 1_000)
+_LONGEST_CANDIDACY_MS = 6_000
 
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 DEFAULT_RETRY_TIMEOUT_MS = 120_000
@@ -16,7 +33,7 @@ class LeadSettings:
     """`session_timeout_ms`: None for the least that the brokers allow (`OwnSession`). `rebalance_timeout_ms`: how long
     the brokers wait for members to join a rebalance (max.poll.interval.ms). `retry_timeout_ms`: how long the leader
     retries a rebalance that fails before it hands the lead back; shorter than the rebalance time-out, after which the
-    brokers remove the leader. `metadata_max_age_ms`: how often the leader looks at the source topics. `stand_by`: wait
+    brokers remove the leader. `metadata_max_age_ms`: how often the leader polls the source topics. `stand_by`: wait
     while another process of this program leads. `join_anyway`: stay in the group as a follower when another member
     leads it. `wait`: wait until the group is empty.
     """
@@ -38,3 +55,32 @@ class LeadSettings:
             raise InputError(f"must be at least 1, not {self.session_timeout_ms}", "--session-timeout-ms")
         if not 1 <= self.retry_timeout_ms < self.rebalance_timeout_ms:
             raise InputError(f"must be from 1 to {self.rebalance_timeout_ms - 1}", "--round-timeout-ms")
+
+
+class OwnSession:
+    """`given_ms`: the user's time-out, None for the least that the brokers allow."""
+
+    def __init__(self, given_ms: int | None) -> None:
+        self._given_ms = given_ms
+        self._least_ms = LEAST_SESSION_TIMEOUT_MS
+        self._untried_ms = list(_TRIED_NEXT_MS)
+
+    @property
+    def in_election_ms(self) -> int:
+        """At most 6 s, and two thirds of a given session below 9 s."""
+        if self._given_ms is None:
+            return self._least_ms
+        return min(_LONGEST_CANDIDACY_MS, max(1, self._given_ms * 2 // 3))
+
+    def in_group_ms(self, *, has_standby: bool) -> int:
+        """The session in the group that is led."""
+        if self._given_ms is not None:
+            return self._given_ms
+        return self._least_ms * 3 // 2 if has_standby else self._least_ms
+
+    def try_another(self) -> bool:
+        """Use the next time-out after the brokers refused one. False if the user gave it, or if none is left."""
+        if self._given_ms is not None or not self._untried_ms:
+            return False
+        self._least_ms = self._untried_ms.pop(0)
+        return True

@@ -2,14 +2,14 @@
 
 Rules:
 
-- Every member of the group gets an assignment that it can read, or it waits. The leader retries a rebalance that
-  cannot be computed until `retry_timeout_ms`, while the members keep working on the tasks they own. Then it hands the
-  lead back, and a JVM leader decides. Kafka's own leader would throw, and its stream thread would end. Where Kafka
-  answers with an error assignment, so does this leader.
+- Every member of the group gets an assignment that it can read, or it waits. The leader retries a rebalance that cannot
+  be computed until `retry_timeout_ms`, while the members keep working on the tasks they own. Then it hands the lead
+  back, and a JVM leader decides. Kafka's own leader would throw instead, and its stream thread would end. When Kafka's
+  leader answers with an error assignment, this leader does too.
 - A process that does not get the lead leaves the group at once, unless `join_anyway` is set.
-- The leader rejoins on its own only when source topics change. When a standby comes or goes, it takes its own place
-  with another session time-out, which starts no rebalance. Members that were asked to rejoin at once, and the member
-  that carries the probing deadline, start their rebalances themselves.
+- The leader rejoins on its own only when source topics change. When a standby comes or goes, the leader joins again as
+  the same static member with another session time-out; this starts no rebalance. Members that were asked to rejoin at
+  once, and the member that carries the probing deadline, start their rebalances themselves.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -52,10 +52,10 @@ _LONGEST_HEARTBEAT_INTERVAL_S = 1.0
 _NEW_SESSION = "another session time-out"
 
 
-class _Held(NamedTuple):
-    """What the leader watches until the next rebalance.
+class _Watched(NamedTuple):
+    """Conditions that the leader watches until the next rebalance.
 
-    `partitions`: of the source topics as the last rebalance knew them, None when nobody needs to watch them.
+    `partitions`: of the source topics in the last rebalance, None to watch none.
     `probing_at_ms`: a deadline that no member can carry. `reason`: why to start the next rebalance at once, empty when
     there is none.
     """
@@ -78,7 +78,7 @@ class Leader:
         say: Callable[[str], None],
         session_timeout_ms: Callable[[], int],
     ) -> None:
-        """`session_timeout_ms`: the one to have now."""
+        """`session_timeout_ms`: returns the time-out that the next join should ask for."""
         self._settings = settings
         self._session_timeout_ms = session_timeout_ms
         self._admin = admin
@@ -137,44 +137,44 @@ class Leader:
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
     async def _generation(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """One generation, from its join until there is a reason to join again. Returns the next, if this member is in
-        it already.
+        """One generation, from its join until there is a reason to join again. Returns the next generation if this
+        member is in it already.
 
         Raises MembershipError, LedRebalanceFailed, KafkaUnavailable.
         """
         own_reason, self._reason = self._reason, ""
         if not joined.is_leader:
             await self._follow(joined)
-            held = _Held()
+            watched = _Watched()
         elif joined.skip_assignment:
-            held = await self._resume(joined)
+            watched = await self._resume(joined)
         else:
-            held = await self._lead_rebalance(joined, own_reason)
-        while not held.reason:
+            watched = await self._lead_rebalance(joined, own_reason)
+        while not watched.reason:
             needs_session = self._needs_another_session if joined.is_leader and joined.can_resume else None
-            watches = (self._probing(held.probing_at_ms), self._topics_change(held.partitions))
+            watches = (self._probing(watched.probing_at_ms), self._topics_change(watched.partitions))
             reason = await _first(self._send_heartbeats(needs_session), *watches)
             if reason is not _NEW_SESSION:
-                held = held._replace(reason=reason)
+                watched = watched._replace(reason=reason)
                 continue
             again = await self._with_new_session()
             if not again.skip_assignment:
                 return again  # another rebalance had begun
             await self._membership.sync({})
-            await self._membership.heartbeat()  # from here on the brokers count the new time-out
+            await self._membership.heartbeat()  # brokers apply a new session time-out from the next heartbeat on
             timeout_ms = self._membership.session_timeout_ms
             self._say(f"session.timeout.ms is {timeout_ms} from now on, because a standby has come or gone")
-        self._reason = held.reason
+        self._reason = watched.reason
         return None
 
     async def _with_new_session(self) -> JoinedGeneration:
         self._membership.session_timeout_ms = self._session_timeout_ms()
         return await self._membership.join_as_returning(self._subscription(), "a standby has come or gone")
 
-    async def _lead_rebalance(self, joined: JoinedGeneration, own_reason: str) -> _Held:
+    async def _lead_rebalance(self, joined: JoinedGeneration, own_reason: str) -> _Watched:
         began = time.monotonic()
-        told = ((member.member_id, member.group_instance_id, member.metadata) for member in joined.members)
-        members = group_members(self._settings.group, told, joined.member_id)
+        joined_members = ((member.member_id, member.group_instance_id, member.metadata) for member in joined.members)
+        members = group_members(self._settings.group, joined_members, joined.member_id)
         self._version = members.version
         for member, fault in members.unreadable.items():
             self._say(
@@ -190,33 +190,35 @@ class Leader:
                 await self._record(joined.generation_id, failure.last.now_ms, failure.last.led)
             raise
         finally:
-            self._tell_of_mismatch(joined.generation_id, members)
+            self._report_mismatch(joined.generation_id, members)
         try:
             await self._membership.sync(decided.assignments)
         except KafkaUnavailable:
-            self._unassigned.pop(joined.generation_id, None)  # nobody knows
+            self._unassigned.pop(
+                joined.generation_id, None
+            )  # the sync may have succeeded: do not record the generation as interrupted
             raise
         took_ms = round((time.monotonic() - began) * 1000)
         if decided.led is None:
             self._seen = None
             self._say(f"generation {joined.generation_id}: leading a group without members of the application")
-            return _Held()
-        await self._tell(joined.generation_id, decided, decided.led, own_reason, took_ms)
+            return _Watched()
+        await self._report(joined.generation_id, decided, decided.led, own_reason, took_ms)
         result = decided.led.result
         kept_here = decided.led.snapshot.leader_process_id is None
-        return _Held(
+        return _Watched(
             partitions_after(decided.led.snapshot, result, self._work.topics),
             result.probing_rebalance_at_ms if kept_here else None,
         )
 
-    def _tell_of_mismatch(self, generation_id: int, members: GroupMembers) -> None:
-        """Say it once, not in every rebalance of a roll-out."""
+    def _report_mismatch(self, generation_id: int, members: GroupMembers) -> None:
+        """Report a mismatch once, not in every rebalance of a roll-out."""
         mismatch, before = mismatch_in_words(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
         if mismatch and mismatch != before:
             self._say(f"generation {generation_id}: {mismatch}")
 
-    async def _tell(
+    async def _report(
         self, generation_id: int, decided: DecidedRebalance, led: LedRebalance, own_reason: str, took_ms: int
     ) -> None:
         await self._record(generation_id, decided.now_ms, led)
@@ -244,7 +246,7 @@ class Leader:
         ]
         await self._records.add(document, interrupted)
 
-    async def _resume(self, joined: JoinedGeneration) -> _Held:
+    async def _resume(self, joined: JoinedGeneration) -> _Watched:
         """The group kept its assignments while this leader was away. Check topics and topology for changes since."""
         await self._membership.sync({})
         self._say(f"generation {joined.generation_id}: the lead is kept without a rebalance")
@@ -255,10 +257,10 @@ class Leader:
         others = [member for member in group.members if member.member_id != joined.member_id]
         missing = sorted(set(wanted) - topics.keys())
         if others and missing:  # the topology is newer, or a leader died before it created them
-            return _Held(reason=f"topics of the topology are missing, {missing[0]} among them")
+            return _Watched(reason=f"topics of the topology are missing, {missing[0]} among them")
         if others and partitions_without_owner(partitions, [member.assignment for member in others]):
-            return _Held(reason="source topics have partitions that no member is assigned")
-        return _Held(partitions)
+            return _Watched(reason="source topics have partitions that no member is assigned")
+        return _Watched(partitions)
 
     async def _follow(self, joined: JoinedGeneration) -> None:
         assignment = await self._membership.sync({})
@@ -273,8 +275,8 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
-        """Send heartbeats until one is answered with a MembershipError, which this raises. Return when the leader needs
-        another session time-out, if it is to look for that.
+        """Send heartbeats until one is answered with a MembershipError, which this raises. Return when
+        `needs_another_session` returns True after a heartbeat.
         """
         while True:
             await asyncio.sleep(self._heartbeat_interval_s)
@@ -301,7 +303,9 @@ class Leader:
         return "the probing deadline"
 
     async def _topics_change(self, before: PartitionCounts | None) -> str:
-        """Return once two look-ups in a row see the same change."""
+        """Return once two polls in a row show the same change. During a change of metadata, brokers differ for a
+        moment.
+        """
         if before is None:
             return await _never()
         last: str | None = None
@@ -324,7 +328,7 @@ async def _never() -> str:
 
 
 async def _first(*coroutines: Coroutine[Any, Any, T]) -> T:
-    """The result or exception of the first one to end. The others are cancelled and awaited."""
+    """The result or exception of the first coroutine to end. The others are cancelled and awaited."""
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""One run of `assignor lead`: connect, win the election, lead; and the way out.
+"""One run of `assignor lead`: connect, win the election, lead, and leave.
 
 On a signal with a standby waiting, the process only resigns from the election, and the standby takes its place in the
 group without a rebalance. Without a standby it leaves the group, so that a JVM member leads at once.
@@ -23,10 +23,9 @@ from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.application_file import ApplicationFile
 from kafka_groups.leader.definition import SeenTopics, changelogs_among, definition_of
 from kafka_groups.leader.election import Election, LeadTaken
-from kafka_groups.leader.lead_settings import LeadSettings
+from kafka_groups.leader.lead_settings import LeadSettings, OwnSession
 from kafka_groups.leader.leader import Leader
 from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
-from kafka_groups.leader.own_session import OwnSession
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
 from kafka_groups.topology_facts import TopologyFacts
@@ -127,7 +126,7 @@ async def _definition(
 async def _changelog_configs(
     admin: ClusterAdmin, changelogs: Sequence[str], say: Callable[[str], None]
 ) -> Mapping[str, Mapping[str, str]]:
-    """Empty when this user may not read them: then the stores count as if they had no changelog yet."""
+    """Empty if this user may not read them: the stores are then treated as if they had no changelog yet."""
     try:
         return await admin.topic_configs(changelogs, only_own=True)
     except KafkaRefused as error:
@@ -205,7 +204,7 @@ class _Run:
         await self._try(self._election.resign())
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
-        """Run one step of the way out, for at most 10 s. When the brokers are down, the session expires instead."""
+        """Run one step of leaving, for at most 10 s. When the brokers are down, the session expires instead."""
         try:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):
                 await leaving

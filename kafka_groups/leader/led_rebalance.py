@@ -3,12 +3,11 @@
 Rules:
 
 - Members of this project take no part; each gets an AssignmentInfo without tasks. The same holds for a member whose
-  subscription cannot be read. Kafka's leader ends on such a member, as does the next leader, and so on through the
-  group.
+  subscription cannot be read. Kafka's leader would end on such bytes, the next leader too, and so on through the group.
 - The lowest process that can carry the probing deadline gets it, so that it triggers the next rebalance even when this
-  leader is gone. The rebalance is computed as if that process led, so a recorded line gives the same bytes again. When
-  no process can carry it, this leader keeps the deadline.
-- No member is ever sent nothing: a result that lacks a member raises here, before anything is sent.
+  leader is gone. The rebalance is computed as if that process led, so running the recorded line again gives the same
+  bytes. When no process can carry the deadline, this leader keeps it.
+- Every member is sent an assignment: a result that lacks a member raises here, before anything is sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 """
@@ -36,7 +35,7 @@ _AT_ONCE_MS = 0
 class GroupMembers:
     """`streams`: the application's members in the order received. `ours`: member ids of this project's leaders.
 
-    `unreadable`: the other member ids, with what is wrong in their bytes. `sizes`: member id to the bytes of its
+    `unreadable`: the other member ids, with the error in their bytes. `sizes`: member id to the bytes of its
     subscription, for all. `topics`: member id of `streams` to the topics it subscribes to.
     """
 
@@ -54,7 +53,7 @@ class GroupMembers:
 
 @dataclass(frozen=True, slots=True)
 class LedRebalance:
-    """`snapshot`: the input, without members of this project. `result`: all that the rebalance decided."""
+    """`snapshot`: the input, without members of this project. `result`: all decisions of the rebalance."""
 
     snapshot: RebalanceSnapshot
     result: RebalanceResult
@@ -110,8 +109,8 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
     """The lowest process whose first consumer can carry the deadline, None when there is none.
 
-    A consumer that has to rejoin at once cannot. Nor can the dummy client of future members, who rejoin at once with a
-    lower version.
+    A consumer that has to rejoin at once cannot carry it. Nor can the dummy client of future members: they rejoin at
+    once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

@@ -1,8 +1,7 @@
-"""The leader as a member of the group: what it sends of itself and what it is assigned. It is valid and has no tasks.
-
-Any reader of these bytes, including a JVM leader after a hand-back, finds a SubscriptionInfo and an AssignmentInfo in a
-version that the group speaks. They are the same after a restart, so a returning static member has changed nothing.
-There is no clock and no randomness here.
+"""The leader as a member of the group: the subscription that it sends and the assignment that it gets. Both are valid
+and have no tasks. Any reader of these bytes, including a JVM leader after a hand-back, finds a SubscriptionInfo and an
+AssignmentInfo in a version that the group speaks. The bytes are the same after a restart, so a static member that
+returns has changed nothing. Pure: no clock, no randomness.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import uuid
 from collections.abc import Iterable
 
 from assignor.errors import DecodeError
-from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
+from assignor.protocol.assignment_info import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -69,8 +68,8 @@ def own_assignment(version: int) -> bytes:
 
 
 def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: bytes) -> bool:
-    """Whether the member is a leader of this project, which gets no tasks. Versions below 11 have no tags; there the
-    process id tells.
+    """Whether the member is a leader of this project, which gets no tasks. Subscriptions below version 11 have no tags:
+    they are recognized by the process id.
     """
     info = _subscription_info(subscription)
     if info is None or info.is_future:

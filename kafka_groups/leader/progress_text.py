@@ -1,4 +1,4 @@
-"""The line of progress for a led rebalance: who took part, what moved, why, and how long it took."""
+"""The line of progress for a led rebalance: its members, the tasks that moved, the reason, and the time it took."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from assignor.types import AssignorErrorCode
 from kafka_groups.leader.led_rebalance import LedRebalance
 from rebalance_analysis.history import PastRebalance, TriggerKind
 from rebalance_analysis.history.past_rebalance import SeenRebalance, see
-from rebalance_analysis.history.wording import triggers_text
 from rebalance_analysis.measures import measure
+from rebalance_analysis.presentation.rebalances import triggers_text
 from rebalance_analysis.rerun import RerunRebalance
 
 _TOPICS_SHOWN = 5
@@ -28,7 +28,9 @@ def seen_rebalance(
 
 
 def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
-    """What triggered the rebalance, as far as it is known. `own_reason`: why this leader rejoined, if it did."""
+    """The trigger of the rebalance, as far as it is known. `own_reason`: why this leader rejoined, empty if it did
+    not.
+    """
     triggers = now.facts.triggers
     told_by_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
     if not told_by_members and own_reason:
@@ -45,24 +47,24 @@ def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int)
     head = f"generation {generation_id}: {_count(members, 'member')}"
     tail = f"; because {why}; {took_ms} ms" if why else f"; {took_ms} ms"
     if result.error_code is not AssignorErrorCode.NONE:
-        return f"{head}; told everybody {result.error_code.name}{_missing(led)}{tail}"
+        return f"{head}; sent {result.error_code.name} to every member{_missing(led)}{tail}"
     assert result.problem is not None, "a rebalance without an error has a placement"
     assert result.placement is not None
     measures = measure(result.problem, result.placement)
     placed = result.placement.clients.values()
     standby = sum(len(client.standby - client.warm_ups) for client in placed)
-    said = [
+    parts = [
         f"{head} of {_count(measures.clients, 'process', 'processes')}",
         f"{sum(len(client.active) for client in placed)} active, {standby} standby, {measures.warm_ups} warm-up tasks",
         f"{measures.active_moved} moved",
     ]
     if result.created_topics:
-        said.append(f"{_count(len(result.created_topics), 'internal topic')} created")
+        parts.append(f"{_count(len(result.created_topics), 'internal topic')} created")
     if result.followup_rebalance:
-        said.append("a follow-up rebalance comes when tasks are given up")
+        parts.append("a follow-up rebalance comes when tasks are given up")
     if result.probing_rebalance_at_ms is not None:
-        said.append(_probing(result.probing_rebalance_at_ms, led))
-    return f"{', '.join(said)}{tail}"
+        parts.append(_probing(result.probing_rebalance_at_ms, led))
+    return f"{', '.join(parts)}{tail}"
 
 
 def _probing(at_ms: int, led: LedRebalance) -> str:

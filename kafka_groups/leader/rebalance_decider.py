@@ -1,4 +1,4 @@
-"""The effects of one led rebalance: read the cluster, decide, create topics, and try again while time is left.
+"""The effects of one led rebalance: read the cluster, decide, create topics, and retry while time is left.
 
 A rebalance that fails is tried again with growing pauses, and the members wait meanwhile: the leader sends nothing
 until it has a decision. An exception that Kafka's leader would have thrown fails the rebalance; an error assignment is
@@ -39,7 +39,7 @@ _ALWAYS_ACCEPTED_BYTES = 500_000
 
 
 class LedRebalanceFailed(AssignorFault):
-    """A rebalance failed until its time was over. `last`: the last try, None when it never came to a decision."""
+    """A rebalance failed until its time was over. `last`: the last try, None if no try came to a decision."""
 
     def __init__(self, message: str, last: DecidedRebalance | None) -> None:
         super().__init__(message)
@@ -140,7 +140,7 @@ class RebalanceDecider:
         led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self._task_assignor)
         if led.result.created_topics:
             await self._admin.create_topics(led.result.created_topics)
-            if snapshot.configs.rack_aware:  # on which racks the new topics are is known only now
+            if snapshot.configs.rack_aware:  # only now the racks of the new topics' replicas are known
                 after = await cluster_view(self._admin, self._definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
                 view = view.with_created(led.result.created_topics, after)
                 snapshot = replace(self._definition.seen(view), members=members.streams)
@@ -152,7 +152,9 @@ class RebalanceDecider:
         return DecidedRebalance(now_ms, led, assignments)
 
     async def _follow_patterns(self, members: GroupMembers) -> None:
-        """Take in topics that a pattern matches now. Members of another version of the application change nothing."""
+        """Add topics that a pattern of the topology matches now, and drop those that are gone. Topics that only members
+        of another version of the application subscribe to change nothing.
+        """
         before = set(self.topics)
         if self._redefine is None or set().union(*members.topics.values()) == before:
             return

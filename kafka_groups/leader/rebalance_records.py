@@ -1,4 +1,4 @@
-"""Where led rebalances are kept: rebalance/1 lines in a file, and the coordinator that shows the group.
+"""Writes led rebalances to a file as rebalance/1 lines, and reports them to the coordinator that shows the group.
 
 Rules: a line is on disk before the next rebalance begins. A file that ends in half a line after a crash loses that half
 line and nothing else. Only the leading process changes the file, so a standby may be given the same one. A failure of
@@ -24,7 +24,9 @@ _BLOCK = 1 << 16
 
 
 class RebalanceRecords:
-    """`output`: a file, `-` for stdout, None for none. `coordinator`: that shows the group, None for none."""
+    """`output`: a file, `-` for stdout, None for none. `coordinator`: the service that shows the group, None for
+    none.
+    """
 
     def __init__(self, output: str | None, coordinator: CoordinatorAddress | None, say: Callable[[str], None]) -> None:
         self._output = output
@@ -35,7 +37,9 @@ class RebalanceRecords:
             prepare(output)
 
     async def add(self, document: Mapping[str, object], interrupted: Sequence[Mapping[str, object]] = ()) -> None:
-        """`interrupted`: lines of generations before it that never got an assignment. No coordinator takes those."""
+        """`interrupted`: lines of generations before it that never got an assignment. A coordinator does not accept
+        those.
+        """
         if self._output is not None:
             try:
                 for line in (*interrupted, document):
@@ -55,7 +59,7 @@ class RebalanceRecords:
             await self._report(self._coordinator, document)
 
     async def report_rest(self, timeout_s: float) -> None:
-        """Report what still waits, for at most `timeout_s`."""
+        """Report the rebalances that still wait, for at most `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self._coordinator is not None and not self._waiting.empty():

@@ -65,16 +65,18 @@ def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[byte
 
 
 def mismatch_in_words(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
-    """What to tell the operator when subscriptions and topology differ; empty when they are equal.
+    """A message for the operator when subscriptions and topology differ; empty when they are equal.
 
     `topics`: all that the topology reads. `subscribed`: member id to the topics of its subscription.
     """
     sentences = []
     unknown = {topic for each in subscribed.values() for topic in each}.difference(topics)
     if unknown:
-        who = [member for member, each in subscribed.items() if not unknown.isdisjoint(each)]
-        verb = "subscribe" if len(who) > 1 else "subscribes"
-        sentences.append(f"{_names(who)} {verb} to {_names(unknown)}, which it does not read and nobody is assigned")
+        subscribers = [member for member, each in subscribed.items() if not unknown.isdisjoint(each)]
+        verb = "subscribe" if len(subscribers) > 1 else "subscribes"
+        sentences.append(
+            f"{_names(subscribers)} {verb} to {_names(unknown)}, which it does not read and nobody is assigned"
+        )
     behind = [member for member, each in subscribed.items() if not set(topics) <= set(each)]
     if behind:
         missing = {topic for member in behind for topic in topics if topic not in subscribed[member]}

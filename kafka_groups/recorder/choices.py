@@ -1,4 +1,4 @@
-"""What the command line says about each group: assignor, configs, topology.
+"""The choices of the command line for each group: assignor, configs, topology.
 
 `--topology` and `--config-file` take `GROUP=FILE`, or a file alone for all groups. `--config` takes `key=value`, or
 `GROUP:key=value` for one group. A file of an application's properties has many keys that are not the assignor's; these
@@ -31,7 +31,7 @@ def group_choices(
     assignor: str | None,
     facts: TopologyFacts = _NO_FACTS,
 ) -> list[GroupChoices]:
-    """One for each group, in order. `facts`: of every topology that is given as text. Raises InputError."""
+    """One for each group, in order. `facts`: they complete every topology that is given as text. Raises InputError."""
     if not groups:
         raise InputError("name at least one group; a Kafka Streams group has the application.id as its name", "--group")
     if len(set(groups)) < len(groups) or not all(groups):

@@ -1,10 +1,10 @@
 """The recorder's loop: read what the brokers write about the groups, and write a line for every new generation.
 
-Rules: records are taken and lines are written in order, and a position is saved after the lines that it covers. The
-recorder looks at the cluster as soon as it learns of a rebalance; what the leader saw is worked out meanwhile, in a
-thread. A new group is read from its first record, since only its past reveals its last generation and its tasks. What
-was written before the start is recorded only on request. While the cluster does not answer, nothing is lost: the
-recorder says so once and keeps trying.
+Rules: records are read and lines are written in order, and a position is saved after the lines that it covers. The
+recorder polls the cluster as soon as it learns of a rebalance; a thread concludes the leader's view while reading goes
+on. A new group is read from its first record, because only its past reveals its last generation and its tasks.
+Rebalances from before the start are recorded only on request. While the cluster does not answer, nothing is lost: the
+recorder reports that once and keeps trying.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from kafka_client.errors import KafkaUnavailable
 from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic
 from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.rebalance_reports import report_rebalance
+from kafka_groups.recorder.cluster_polls import TopicsPoll
 from kafka_groups.recorder.generations import LastSeen, NotStreams
-from kafka_groups.recorder.group_recorder import GroupChoices, GroupRecorder, ReadRebalance, RebalanceWithLooks, Say
-from kafka_groups.recorder.looks import TopicsLook
-from kafka_groups.recorder.output import Output
-from kafka_groups.recorder.position import Position
+from kafka_groups.recorder.group_recorder import GroupChoices, GroupRecorder, PolledRebalance, ReadRebalance, Say
+from kafka_groups.recorder.output import Output, Position
 from kafka_groups.recorder.rebalance_line import decoded_rebalance
 
 _SAVE_EVERY_S = 2.0
-_LOOK_FOR_TOPIC_EVERY_S = 0.5
+_TOPIC_POLL_INTERVAL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Following:
     limits: RecordingLimits
     say: Say
     from_start: bool = False
-    look_every_s: float = 0.5
+    poll_interval_s: float = 0.5
     coordinator: CoordinatorAddress | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     lines: int = 0
@@ -80,7 +79,7 @@ class Following:
 
     async def _offsets_topic(self, admin: ClusterAdmin) -> _FoundTopic | None:
         """The brokers create the topic with the first group. None when stopped before that."""
-        before: TopicsLook | None = None
+        before: TopicsPoll | None = None
         while not self.stop.is_set():
             found = await admin.topics()
             if OFFSETS_TOPIC in found:
@@ -89,8 +88,8 @@ class Following:
                 break
             if before is None:
                 self.say("this cluster has no group yet; waiting for the first")
-            before = TopicsLook(time.monotonic(), frozenset(found))
-            await _sleep(_LOOK_FOR_TOPIC_EVERY_S, self.stop)
+            before = TopicsPoll(time.monotonic(), frozenset(found))
+            await _sleep(_TOPIC_POLL_INTERVAL_S, self.stop)
         return None
 
 
@@ -99,24 +98,24 @@ class _FoundTopic:
     """`before`: the cluster's topics before its first group, None when the topic existed from the start."""
 
     partitions: int
-    before: TopicsLook | None
+    before: TopicsPoll | None
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
-    """A line to write in its turn, if any, and then the position at which the next run continues."""
+    """The next line to write, if any, and the position to save after it."""
 
     recorder: GroupRecorder | None
-    looked_at: RebalanceWithLooks | None
+    polled: PolledRebalance | None
     partitions: Mapping[int, int]
     groups: Mapping[str, LastSeen]
 
 
 class _Reading:
-    """One run over the partitions of the groups. Reading never waits for lines to be worked out."""
+    """One run over the partitions of the groups. Reading never waits until lines are computed."""
 
     def __init__(
-        self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicsLook | None
+        self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicsPoll | None
     ) -> None:
         self._following = following
         self._say = following.say
@@ -126,17 +125,17 @@ class _Reading:
         self._positions = dict(position.partitions)
         self._groups = {
             choices.group: GroupRecorder(
-                choices, admin, position.groups.get(choices.group), following.look_every_s, following.say
+                choices, admin, position.groups.get(choices.group), following.poll_interval_s, following.say
             )
             for choices in following.groups
         }
         self._topic_is_new = before is not None
         if before is not None:
             for recorder in self._groups.values():
-                recorder.looks.add(before)
+                recorder.polls.add(before)
         self._others = {group: seen for group, seen in position.groups.items() if group not in self._groups}
         self._refused: dict[str, NotStreams] = {}
-        self._said_refused: set[str] = set()
+        self._reported_refusals: set[str] = set()
         self._ends: Mapping[int, int] = {}
         self._waiting: asyncio.Queue[_PendingLine | None] = asyncio.Queue()
         self._marked_at = time.monotonic()
@@ -146,20 +145,20 @@ class _Reading:
         await self._begin()
         writing = asyncio.create_task(self._write_lines())
         writing.add_done_callback(lambda _: self._following.stop.set())
-        looking: list[asyncio.Task[None]] = []
+        polling: list[asyncio.Task[None]] = []
         try:
             while not self._following.stop.is_set():
                 await self._take(await self._topic.read())
-                if not looking and self._at_end():
-                    self._say_what_there_is()
+                if not polling and self._at_end():
+                    self._report_groups_found()
                     if self._following.limits.at_end:
                         break
-                    looking = [asyncio.create_task(group.look_on()) for group in self._groups.values()]
+                    polling = [asyncio.create_task(group.poll_cluster()) for group in self._groups.values()]
             self._mark()
         finally:
-            for task in looking:
+            for task in polling:
                 task.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
+            await asyncio.gather(*polling, return_exceptions=True)
             self._waiting.put_nowait(None)
             await writing
 
@@ -180,10 +179,10 @@ class _Reading:
         if self._following.coordinator is not None:
             for group, document in self._following.output.last_lines().items():
                 if group in self._groups:
-                    await self._report(document)  # the run before may have ended without reporting it
+                    await self._report(document)  # the last run may have ended before it reported this line
 
     async def _take(self, batch: GroupRecords) -> None:
-        """Take in a batch. Positions advance only when all of it is done."""
+        """Handle a batch. Positions advance only when the whole batch is handled."""
         read_at, read_ms = time.monotonic(), int(time.time() * 1000)
         found = False
         for record in batch.records:
@@ -210,13 +209,13 @@ class _Reading:
                 recorder.show(rebalance)
                 return False
             if not decoded_rebalance(rebalance).members:
-                return False  # leaders of this project alone: no rebalance of the application
+                return False  # only leaders of this project are members: this is no rebalance of the application
             is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
-            looked_at = await self._look_at(recorder, ReadRebalance(rebalance, read_at, read_ms, is_history))
-            if looked_at is None:
-                recorder.generations.seen = before  # stopped before the look, so the next run reads it again
+            polled = await self._poll(recorder, ReadRebalance(rebalance, read_at, read_ms, is_history))
+            if polled is None:
+                recorder.generations.seen = before  # stopped before the poll: the next run reads the record again
                 return False
-            self._waiting.put_nowait(_PendingLine(recorder, looked_at, dict(self._positions), self._seen()))
+            self._waiting.put_nowait(_PendingLine(recorder, polled, dict(self._positions), self._seen()))
             return True
         except NotStreams as fault:
             self._refused[recorder.group] = fault
@@ -227,39 +226,39 @@ class _Reading:
             self._say(f"{recorder.group}: a rebalance cannot be recorded and is skipped: {fault}")
         return False
 
-    async def _look_at(self, recorder: GroupRecorder, read: ReadRebalance) -> RebalanceWithLooks | None:
+    async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
         """Retry until the cluster answers; None when stopped meanwhile."""
-        said = False
+        has_reported = False
         while True:
             try:
-                return await recorder.look_at(read)
+                return await recorder.poll(read)
             except KafkaUnavailable as fault:
-                if not said:
+                if not has_reported:
                     self._say(f"{recorder.group}: generation {read.rebalance.value.generation} waits: {fault}")
-                    said = True
+                    has_reported = True
                 if self._following.stop.is_set():
                     return None
 
     async def _write_lines(self) -> None:
         """Write lines in the order of their records, until the queue ends or the limit is reached."""
         while (waiting := await self._waiting.get()) is not None:
-            if waiting.recorder is not None and waiting.looked_at is not None:
-                await self._write(waiting.recorder, waiting.looked_at)
+            if waiting.recorder is not None and waiting.polled is not None:
+                await self._write(waiting.recorder, waiting.polled)
             self._following.output.save(waiting.partitions, waiting.groups)
             if self._following.limits.lines is not None and self._following.lines >= self._following.limits.lines:
                 return
 
-    async def _write(self, recorder: GroupRecorder, looked_at: RebalanceWithLooks) -> None:
-        line = await asyncio.to_thread(recorder.line, looked_at)
+    async def _write(self, recorder: GroupRecorder, polled: PolledRebalance) -> None:
+        line = await asyncio.to_thread(recorder.line, polled)
         self._following.output.append(*line.interrupted, line.document)
         self._following.lines += 1
         self._following.differing += bool(line.differences)
-        value = looked_at.read.rebalance.value
+        value = polled.read.rebalance.value
         members = "1 member" if len(value.members) == 1 else f"{len(value.members)} members"
-        happened = f"; {line.happened}" if line.happened else ""
+        summary = f"; {line.summary}" if line.summary else ""
         for interrupted in line.interrupted:
             self._say(f"{recorder.group}: generation {interrupted['generation_id']} never got an assignment")
-        self._say(f"{recorder.group}: generation {value.generation}, {members}{happened}")
+        self._say(f"{recorder.group}: generation {value.generation}, {members}{summary}")
         if line.differences:
             self._say(
                 f"{recorder.group}: with this topology, assignor and configs, 4.3.1 would have decided differently: "
@@ -278,19 +277,19 @@ class _Reading:
 
     def _check_refused(self) -> None:
         """A group may have been of another kind in the past; only its present kind counts. Raises NotStreams when no
-        group is left, else says so and continues with the others.
+        group is left, else reports the refused groups and continues with the others.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))
         for group, fault in self._refused.items():
-            if group not in self._said_refused:
-                self._said_refused.add(group)
+            if group not in self._reported_refusals:
+                self._reported_refusals.add(group)
                 self._say(f"{fault}; the other groups are recorded")
 
     def _at_end(self) -> bool:
         return all(self._positions.get(number, 0) >= end for number, end in self._ends.items())
 
-    def _say_what_there_is(self) -> None:
+    def _report_groups_found(self) -> None:
         self._check_refused()
         for group, recorder in self._groups.items():
             seen = recorder.generations.seen

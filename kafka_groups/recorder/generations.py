@@ -1,13 +1,13 @@
-"""Which records of a group are a new generation of a Kafka Streams application, and which only look like one. Pure.
+"""Decides whether a record of a group is a new generation of a Kafka Streams application. Pure.
 
-Rules: a record is a rebalance when each of its members has an assignment and it differs from the last one seen. A
-static member that returns rewrites its generation under a new member id, so the same generation with the same
+Rules: a record is a rebalance when each of its members has an assignment and it differs from the last one seen. When a
+static member returns, the brokers write its generation again with a new member id. So the same generation with the same
 assignments is no rebalance. A newly created group has generation 0 and no members, and a group that all members left
 has a generation without members; neither is a rebalance. After a tombstone, generations count from 1 again. The brokers
 write no record of a rebalance that another one overtook or whose leader was gone, so generations may be missing. In
-records that are read as they are written, a missing generation never got an assignment; in older ones, compaction may
-have removed it. Source:
-`GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
+records that are read as they are written, a missing generation never got an assignment. In older records, compaction
+may have removed it. Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`,
+`updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class CompletedGeneration:
 class ObservedRebalance:
     """A new generation, as the brokers wrote it. `written_ms`: by the broker's clock.
 
-    `before`: the last generation that the group had completed before it; None when that is not known. The ones between
-    the two never got an assignment.
+    `before`: the last generation that the group had completed before it; None when that is not known. The generations
+    between the two never got an assignment.
     """
 
     group: str
@@ -60,7 +60,7 @@ class ObservedRebalance:
 
     @property
     def id(self) -> str:
-        """Names the record it came from, so it is unique, and the same on each read."""
+        """The id names the record that has this generation: it is unique, and the same on each read."""
         return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"
 
     @property
@@ -70,15 +70,15 @@ class ObservedRebalance:
 
     @property
     def leader_is_gone(self) -> bool:
-        """Whether the member that led before is no member any more, or has come back under another member id."""
+        """Whether the former leader is no longer a member, or has returned with another member id."""
         leader = None if self.before is None else self.before.leader
         return leader is not None and all(member.member_id != leader for member in self.value.members)
 
 
 @dataclass(frozen=True, slots=True)
 class LastSeen:
-    """What is known of a group after a record. `generation`: None when never seen, or gone. `digest`: of its
-    assignments.
+    """The state of a group after its last record. `generation`: None before the first one, and after the group was
+    deleted. `digest`: of its assignments.
     """
 
     offset: int = -1

@@ -1,7 +1,7 @@
-"""One group being recorded: from a generation, and looks at the cluster, to a line.
+"""One group being recorded: from a generation, and polls of the cluster, to a line.
 
-The topology is worked out again for each generation, since internal topics appear with the first one and members reveal
-more of their tasks with each. What is said about it is said once, until it changes.
+The topology is determined again for each generation: internal topics appear with the first generation, and members
+reveal more of their tasks with each. The recorder prints its assumptions about the topology once, until they change.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
-from assignor.topology.described.described_topology import DescribedTopology
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.offsets_topic import GroupRecord
+from kafka_groups.described.described_topology import DescribedTopology
+from kafka_groups.recorder.cluster_polls import ClusterPolls
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, ObservedRebalance
-from kafka_groups.recorder.leader_view import LeaderView, Looks, created_topics_of, has_state, leader_view
-from kafka_groups.recorder.looks import ClusterLooks
+from kafka_groups.recorder.leader_view import LeaderView, PolledViews, created_topics_of, has_state, leader_view
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,
+    LineComparison,
     decoded_rebalance,
     interrupted_documents,
     recorded_document,
     recorded_output,
     snapshot_of,
 )
-from kafka_groups.recorder.shown_tasks import ShownTasks
-from kafka_groups.recorder.topologies import ShownTopology, TopologySource
-from kafka_groups.recorder.what_happened import WhatHappened
+from kafka_groups.recorder.topologies import ShownTasks, ShownTopology, TopologySource
 
 Say = Callable[[str], None]
 
@@ -45,7 +44,9 @@ _CLOCK_MARGIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class GroupChoices:
-    """What the user says of a group. `task_assignor`: an instance when `assignor` names the user's own class."""
+    """The options and files that the user gave for a group. `task_assignor`: an instance when `assignor` names the
+    user's own class.
+    """
 
     group: str
     assignor: str
@@ -68,33 +69,33 @@ class ReadRebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceWithLooks:
-    """A generation with the looks around it. `looked_ms`: when the look after it ended."""
+class PolledRebalance:
+    """A generation with the cluster as polled around it. `polled_ms`: when the poll after it ended."""
 
     read: ReadRebalance
     decoded: DecodedRebalance
     definition: RebalanceSnapshot
-    looks: Looks
-    looked_ms: int
+    views: PolledViews
+    polled_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
-    """`happened`: what the rebalance did and why it came, in words. `interrupted`: a line for each generation before it
-    that never got an assignment.
+    """`summary`: one sentence on which tasks moved and why the rebalance started. `interrupted`: a line for each
+    generation before it that never got an assignment.
     """
 
     document: Mapping[str, object]
     interrupted: tuple[Mapping[str, object], ...]
     differences: tuple[str, ...]
-    happened: str
+    summary: str
 
 
 class GroupRecorder:
-    """`write_from`: rebalances whose record has a lower offset are looked at, and not written."""
+    """`write_from`: rebalances whose record has a lower offset reveal tasks, and are not written."""
 
     def __init__(
-        self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, look_every_s: float, say: Say
+        self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, poll_interval_s: float, say: Say
     ) -> None:
         self.group = choices.group
         self.generations = GroupGenerations(choices.group, seen)
@@ -104,14 +105,14 @@ class GroupRecorder:
         self._say = say
         self._longest_search_s = _LONGEST_SEARCH_S
         self._shown = ShownTasks()
-        self._happened = WhatHappened(choices.task_assignor)
+        self._comparison = LineComparison(choices.task_assignor)
         self._topology: DescribedTopology | None = None
-        self._said: tuple[str, ...] = ()
-        self.looks = ClusterLooks(admin, choices.group, self._definition, look_every_s)
+        self._reported_assumptions: tuple[str, ...] = ()
+        self.polls = ClusterPolls(admin, choices.group, self._definition, poll_interval_s)
 
-    async def look_on(self) -> None:
-        """Look at the cluster until cancelled."""
-        await self.looks.run()
+    async def poll_cluster(self) -> None:
+        """Poll the cluster until cancelled."""
+        await self.polls.run()
 
     def has_workers(self, rebalance: ObservedRebalance) -> bool:
         """Whether it has members besides leaders of this project, which get no tasks. Raises DecodeError."""
@@ -128,59 +129,60 @@ class GroupRecorder:
             if rebalance is not None:
                 self.show(rebalance)
 
-    async def look_at(self, read: ReadRebalance) -> RebalanceWithLooks:
-        """At once when the rebalance is known. Raises DecodeError for members that cannot be read, InputError for a
-        topology that does not fit, KafkaClientError when the cluster does not answer.
+    async def poll(self, read: ReadRebalance) -> PolledRebalance:
+        """Read the cluster for this rebalance. Call it as soon as the rebalance is known. Raises DecodeError for
+        members that cannot be read, InputError for a topology that does not fit, KafkaClientError when the cluster does
+        not answer.
         """
         decoded = decoded_rebalance(read.rebalance)
         is_first = not self._shown.assigned
         self._shown.add(decoded.members)
         definition = self._definition_for(decoded, await self._partition_counts())
-        after = await self.looks.look(definition)
-        looked_ms = int(time.time() * 1000)
+        after = await self.polls.poll(definition)
+        polled_ms = int(time.time() * 1000)
         may_create = is_first and not has_state(snapshot_of(decoded, definition))
         if read.is_history:
-            return RebalanceWithLooks(read, decoded, definition, Looks((after,), None, may_create), looked_ms)
+            return PolledRebalance(read, decoded, definition, PolledViews((after,), None, may_create), polled_ms)
         joined_at = _joined_at(read)
-        before = self.looks.before(joined_at, definition, after)
-        since = self.looks.since(joined_at, definition) or (after,)
-        return RebalanceWithLooks(read, decoded, definition, Looks(since, before, may_create), looked_ms)
+        before = self.polls.before(joined_at, definition, after)
+        since = self.polls.since(joined_at, definition) or (after,)
+        return PolledRebalance(read, decoded, definition, PolledViews(since, before, may_create), polled_ms)
 
-    def line(self, looked_at: RebalanceWithLooks) -> RecordedLine:
+    def line(self, polled: PolledRebalance) -> RecordedLine:
         """The line. This may take 20 s, so run it in a thread."""
-        decoded, looks = looked_at.decoded, looked_at.looks
-        snapshot = snapshot_of(decoded, looked_at.definition)
+        decoded, views = polled.decoded, polled.views
+        snapshot = snapshot_of(decoded, polled.definition)
         now_ms = decoded.now_ms(self._choices.configs)
-        internal = {name: topic.partitions for name, topic in looks.after.existing_internal_topics.items()}
-        chosen = LeaderView(looks.since[0])
+        internal = {name: topic.partitions for name, topic in views.after.existing_internal_topics.items()}
+        chosen = LeaderView(views.since[0])
         if decoded.led_by is None:
             output = recorded_output(decoded, internal, None)
             time_is_left = _seconds(self._longest_search_s)
-            chosen = leader_view(snapshot, now_ms, output, looks, time_is_left, self._choices.task_assignor)
+            chosen = leader_view(snapshot, now_ms, output, views, time_is_left, self._choices.task_assignor)
             # when no view explains a result, the given configs are probably not the application's
             self._longest_search_s = _LONGEST_SEARCH_AFTER_NONE_S if chosen.differences else _LONGEST_SEARCH_S
-        created = created_topics_of(chosen.view, looks.after) if looks.before is not None else None
+        created = created_topics_of(chosen.view, views.after) if views.before is not None else None
         view = chosen.view
         if self._choices.configs.rack_aware and created is not None and view.created_internal_topics is None:
-            view = view.with_created(created, looks.after)
+            view = view.with_created(created, views.after)
         document = recorded_document(
             decoded,
             snapshot.seen(view),
             recorded_output(decoded, internal, created),
             now_ms,
-            self._note(looked_at, chosen),
+            self._note(polled, chosen),
         )
-        happened = self._happened.since_the_last(document)
-        if happened.why:
-            document = {**document, "note": f"{happened.why}; {document['note']}"}
-        interrupted = () if looked_at.read.is_history else tuple(interrupted_documents(decoded.rebalance, document))
-        return RecordedLine(document, interrupted, chosen.differences, happened.in_words())
+        summary = self._comparison.compare_with_last(document)
+        if summary.why:
+            document = {**document, "note": f"{summary.why}; {document['note']}"}
+        interrupted = () if polled.read.is_history else tuple(interrupted_documents(decoded.rebalance, document))
+        return RecordedLine(document, interrupted, chosen.differences, summary.text())
 
     async def _definition(self) -> RebalanceSnapshot | None:
         """None while nothing is known of the topology."""
         if self._topology is None and (self._shown.assigned or not isinstance(self._choices.topology, ShownTopology)):
             with contextlib.suppress(InputError):
-                self._topology = self._worked_out(await self._partition_counts())
+                self._topology = self._determined(await self._partition_counts())
         return None if self._topology is None else self._with(self._topology)
 
     async def _partition_counts(self) -> dict[str, int]:
@@ -188,20 +190,20 @@ class GroupRecorder:
 
     def _definition_for(self, decoded: DecodedRebalance, counts: Mapping[str, int]) -> RebalanceSnapshot:
         try:
-            self._topology = self._worked_out(counts)
+            self._topology = self._determined(counts)
         except InputError:
             self._shown.forget()  # the application may have changed, so only this generation counts
             self._shown.add(decoded.members)
-            self._topology = self._worked_out(counts)
-        said = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
-        if said != self._said:
-            for text in said:
-                if text not in self._said:
+            self._topology = self._determined(counts)
+        assumptions = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
+        if assumptions != self._reported_assumptions:
+            for text in assumptions:
+                if text not in self._reported_assumptions:
                     self._say(f"{self.group}: {text}")
-            self._said = said
+            self._reported_assumptions = assumptions
         return self._with(self._topology)
 
-    def _worked_out(self, counts: Mapping[str, int]) -> DescribedTopology:
+    def _determined(self, counts: Mapping[str, int]) -> DescribedTopology:
         return self._choices.topology.topology(self.group, self._shown, counts)
 
     def _with(self, described: DescribedTopology) -> RebalanceSnapshot:
@@ -214,19 +216,19 @@ class GroupRecorder:
             members={},
         )
 
-    def _note(self, looked_at: RebalanceWithLooks, chosen: LeaderView) -> str:
-        written_ms = looked_at.read.rebalance.written_ms
-        late_ms = max(looked_at.looked_ms - written_ms, 0)
+    def _note(self, polled: PolledRebalance, chosen: LeaderView) -> str:
+        written_ms = polled.read.rebalance.written_ms
+        late_ms = max(polled.polled_ms - written_ms, 0)
         parts = [f"topology: {self._choices.topology.origin}"]
-        if looked_at.read.is_history:
-            parts.append(f"history: topics and offsets are those of {_utc(looked_at.looked_ms)}, not of the rebalance")
+        if polled.read.is_history:
+            parts.append(f"history: topics and offsets are those of {_utc(polled.polled_ms)}, not of the rebalance")
         elif late_ms > _LATE_MS:
             parts.append(f"topics and offsets were looked up {late_ms / 1000:.0f} s after the rebalance")
-        if looked_at.looks.before is None and not looked_at.read.is_history:
+        if polled.views.before is None and not polled.read.is_history:
             parts.append("there was no look at the cluster before the rebalance")
         if chosen.words:
             parts.append(f"taken because the leader's result follows from it: {chosen.words}")
-        if looked_at.decoded.has_future_members:
+        if polled.decoded.has_future_members:
             parts.append("members of a future version: the id that their leader gave them is unknown")
         if chosen.differences:
             parts.append(f"not what 4.3.1 gives on this input: {chosen.differences[0]}")

@@ -1,10 +1,10 @@
-"""What the leader of a rebalance saw of the cluster, concluded from looks around the rebalance and from its result.
+"""The leader's view of the cluster in a rebalance, concluded from polls around the rebalance and from its result.
 
-Rules: the leader's view lies between the look before the rebalance and the look after it. Internal topics missing
-before were created in the rebalance, and offsets only grow. The first look after all members had joined is preferred.
-When this project's own leader decides differently on it, other views in between are tried. The first one on which it
-decides as the group's leader did is taken, and the line names it. When there is none, the line keeps the first look and
-says how the results differ. Pure, except for the time it takes.
+Rules: the leader's view lies between the poll before the rebalance and the poll after it. Internal topics that the
+former lacks were created in the rebalance, and offsets only grow. The first poll after all members had joined is tried
+first. If this project's own leader decides differently on that view, other views in between are tried. The recorder
+takes the first view on which its result equals that of the group's leader, and the line names the view. If no view
+gives that result, the line keeps the first poll and says how the results differ. Pure, except for the time it takes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from assignor.clients.end_offsets import END_OFFSETS_FAILURE
+from assignor.clients.client_state import END_OFFSETS_FAILURE
 from assignor.errors import AssignorFault
 from assignor.pipeline import assign
 from assignor.recording.rebalance import RecordedOutput
@@ -27,10 +27,10 @@ _STUCK_AFTER = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
-    """The cluster around a rebalance. `since`: looks after all members had joined, the last of them after the
-    rebalance, never empty. `before`: the last one before that, None when nobody looked then. `may_create`: nothing says
-    that internal topics were there before, so the rebalance may have created them all.
+class PolledViews:
+    """The cluster around a rebalance. `since`: polls after all members had joined, the last of them after the
+    rebalance, never empty. `before`: the last poll before that, None without one. `may_create`: no fact shows that
+    internal topics existed before, so the rebalance may have created them all.
     """
 
     since: tuple[ClusterView, ...]
@@ -44,8 +44,8 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """`words`: what was taken instead of the first look, empty for that look. `differences`: between our result on this
-    view and the leader's, empty when they are equal.
+    """`words`: names the view if it is not the first poll, empty for that poll. `differences`: between our result on
+    this view and the leader's, empty when they are equal.
     """
 
     view: ClusterView
@@ -57,15 +57,15 @@ def leader_view(
     snapshot: RebalanceSnapshot,
     now_ms: int,
     output: RecordedOutput,
-    looks: Looks,
+    views: PolledViews,
     time_is_left: Callable[[], bool],
     task_assignor: TaskAssignor | None = None,
 ) -> LeaderView:
-    """Try the looks themselves, then views between them while `time_is_left`. `snapshot`: without a view."""
+    """Try the polled views themselves, then views between them while `time_is_left`. `snapshot`: without a view."""
 
     def tried(view: ClusterView, words: str) -> LeaderView:
         if snapshot.configs.rack_aware and view.created_internal_topics is None:
-            view = view.with_created(created_topics_of(view, looks.after), looks.after)
+            view = view.with_created(created_topics_of(view, views.after), views.after)
         try:
             result = assign(snapshot.seen(view), now_ms, task_assignor)
             return LeaderView(view, words, compare_rebalance(result, output).differences)
@@ -74,7 +74,7 @@ def leader_view(
 
     first: LeaderView | None = None
     seen: list[ClusterView] = []
-    for view, words in _looks_themselves(looks):
+    for view, words in _polled_views(views):
         if view in seen:
             continue
         seen.append(view)
@@ -85,13 +85,13 @@ def leader_view(
         if not time_is_left():
             break
     assert first is not None, "there is always the look after the rebalance"
-    for base, words in _topic_variants(looks.after, looks):
-        between = OffsetRange(snapshot, looks.before, (*looks.since[:-1], base))
+    for base, words in _topic_variants(views.after, views):
+        between = OffsetRange(snapshot, views.before, (*views.since[:-1], base))
         draw = random.Random(",".join(snapshot.members))  # noqa: S311 (drawn to be repeated, not to be secret)
         walked = _walked(between, words, tried, draw, time_is_left)
         if walked is not None:
             return walked
-    for base, words in _topic_variants(looks.after, looks):
+    for base, words in _topic_variants(views.after, views):
         found = tried(
             _without_offsets(base), _joined(words, "no end offsets: the leader's own look-up must have failed")
         )
@@ -110,30 +110,30 @@ def has_state(snapshot: RebalanceSnapshot) -> bool:
     return bool(reported_sums(snapshot))
 
 
-def _looks_themselves(looks: Looks) -> Iterator[tuple[ClusterView, str]]:
-    for number, look in enumerate(looks.since):
-        for view, words in _topic_variants(look, looks):
+def _polled_views(views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
+    for number, polled in enumerate(views.since):
+        for view, words in _topic_variants(polled, views):
             yield view, _joined(words, "" if number == 0 else "a later look")
-    before = looks.before
+    before = views.before
     if before is not None:
-        offsets = before if before.changelog_end_offsets is not None else looks.after
-        for view, words in _topic_variants(looks.after, looks):
+        offsets = before if before.changelog_end_offsets is not None else views.after
+        for view, words in _topic_variants(views.after, views):
             yield _with_offsets_of(view, offsets), _joined(words, "offsets of the look before the rebalance")
         yield replace(before, changelog_end_offsets=offsets.changelog_end_offsets), "the look before the rebalance"
 
 
-def _topic_variants(look: ClusterView, looks: Looks) -> Iterator[tuple[ClusterView, str]]:
-    """`look` with the internal topics that existed before the rebalance, as far as known."""
-    if looks.before is not None:
-        created = looks.after.existing_internal_topics.keys() - looks.before.existing_internal_topics.keys()
-        yield _without(look, created), ""
+def _topic_variants(polled: ClusterView, views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
+    """`polled` with the internal topics that existed before the rebalance, as far as known."""
+    if views.before is not None:
+        created = views.after.existing_internal_topics.keys() - views.before.existing_internal_topics.keys()
+        yield _without(polled, created), ""
         if created:
-            yield look, "internal topics as existing before"
-    elif looks.may_create:
-        yield _without(look, look.existing_internal_topics.keys()), "internal topics as created in this rebalance"
-        yield look, "internal topics as existing before"
+            yield polled, "internal topics as existing before"
+    elif views.may_create:
+        yield _without(polled, polled.existing_internal_topics.keys()), "internal topics as created in this rebalance"
+        yield polled, "internal topics as existing before"
     else:
-        yield look, ""
+        yield polled, ""
 
 
 def _walked(

@@ -17,7 +17,7 @@ from typing import TextIO
 
 from assignor.errors import InputError
 from assignor.recording import line_of_document
-from assignor.recording.jvm_log import placements_from_log
+from kafka_groups.recorder.jvm_log import placements_from_log
 from operating_system.private_files import private_opener
 from operating_system.whole_files import whole_file
 

@@ -1,4 +1,4 @@
-"""All offsets that a leader can have seen: for each task, a sum between a look before the rebalance and one after it.
+"""All offsets that a leader can have seen: for each task, a sum between a poll before the rebalance and one after it.
 Pure.
 
 A leader uses only the sum of a task's offsets: how far each member is behind it, and whether that is within
@@ -33,9 +33,9 @@ class _TaskRange:
     high: int
     turning_points: tuple[int, ...]
 
-    def sum_in(self, look: ClusterView) -> int:
-        """Within the range, whatever topics the look had."""
-        known = {**look.committed_offsets, **(look.changelog_end_offsets or {})}
+    def sum_in(self, view: ClusterView) -> int:
+        """The sum in this view, limited to the range. A topic that the view lacks counts as 0."""
+        known = {**view.committed_offsets, **(view.changelog_end_offsets or {})}
         offsets = (_offset(known, partition.topic, partition.partition) for partition, _, _ in self.partitions)
         return min(max(sum(offsets), self.low), self.high)
 
@@ -55,9 +55,9 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """The tasks whose offsets differ between the looks; sums are keyed by their index.
+    """The tasks whose offsets differ between the polls; sums are keyed by their index.
 
-    `before`: None for a range from 0. `since`: later looks, the last of them with the internal topics to take.
+    `before`: None for a range from 0. `since`: later polls, the last of them with the internal topics to take.
     """
 
     def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
@@ -70,9 +70,9 @@ class OffsetRange:
             for task, partitions in _open(snapshot, before, self._after).items()
         )
         self._tasks = tuple(each for each in ranges if each.low < each.high)
-        self._looks = (
+        self._polls = (
             {index: task.low for index, task in enumerate(self._tasks)},
-            *({index: task.sum_in(look) for index, task in enumerate(self._tasks)} for look in since),
+            *({index: task.sum_in(view) for index, task in enumerate(self._tasks)} for view in since),
         )
 
     @property
@@ -80,8 +80,8 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """All tasks at one point in time, spread evenly between looks, because the leader too looked at one time."""
-        for earlier, later in pairwise(self._looks):
+        """All tasks at one point in time, spread evenly between polls: the leader too read at one time."""
+        for earlier, later in pairwise(self._polls):
             for step in range(_STEPS):
                 yield {index: total + round((later[index] - total) * step / _STEPS) for index, total in earlier.items()}
 
@@ -102,7 +102,7 @@ class OffsetRange:
         return changed
 
     def view(self, sums: Mapping[int, int]) -> ClusterView:
-        """The look after the rebalance with these sums."""
+        """The view after the rebalance, with these sums."""
         offsets: dict[TopicPartition, int] = {}
         for index, total in sums.items():
             offsets |= self._tasks[index].offsets(total)

@@ -1,28 +1,89 @@
-"""The recorded lines: appended one by one to a file that itself tells what it has, or printed to stdout.
+"""The recorded lines, in a file or on stdout, and the position from which the next run continues.
 
-Rules: a line is written and synced before the next record is taken. After a kill the file may end in half a line. The
-next run cuts it off, and reads its record again, since no position covers it yet. A whole line without a position names
-its record by its id. The line of an interrupted generation stands before that of the next one; without that one, it is
-cut off, too. So a kill at any moment loses no line and doubles none. Two recorders cannot write to one file.
+Rules:
+- A line is written and synced before the next record is read. After a kill the file may end in half a line. The next
+  run cuts it off, and reads its record again, because no position covers that record yet.
+- The position is the file `<output>.position`. It is replaced as a whole, so a kill leaves the old one or the new one.
+  It may lag behind the output, never lead it: a line is in the file before the position that covers it, and `size` is
+  the number of bytes of the output that are covered. The next run finds later lines by reading the output; the id of
+  each line names its record.
+- The line of an interrupted generation stands before the line of the next generation. Without the latter, it is cut off
+  too. So a kill at any moment loses no line and writes none twice.
+- Two recorders cannot write to one file.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from assignor.errors import InputError
 from assignor.recording.fields import document_of_line, line_of_document
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
-from kafka_groups.recorder.position import SUFFIX, Position, read_position, write_position
-from operating_system.private_files import FILE_MODE, warn_if_readable_by_others
+from operating_system.private_files import FILE_MODE, private_opener, warn_if_readable_by_others
 
 _ID = re.compile(r"(?P<group>.*)\.(?P<generation>\d+)@(?P<partition>\d+):(?P<offset>\d+)\Z", re.DOTALL)
+
+POSITION_FORMAT = "record-position/1"
+SUFFIX = ".position"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """`partitions`: the next offset of each partition of `__consumer_offsets`. `size`: bytes of the output covered."""
+
+    partitions: Mapping[int, int] = field(default_factory=dict)
+    groups: Mapping[str, LastSeen] = field(default_factory=dict)
+    size: int = 0
+
+
+def read_position(path: Path) -> Position | None:
+    """None when there is no such file. Raises InputError for a file that is no position."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["format"] != POSITION_FORMAT:
+            raise ValueError(f"its format is {document['format']!r}")
+        return Position(
+            {int(number): int(offset) for number, offset in document["partitions"].items()},
+            {group: LastSeen(**seen) for group, seen in document["groups"].items()},
+            int(document["size"]),
+        )
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"is not a position of `assignor record` ({error}); move it away, and the lines of the output tell where "
+            "to continue",
+            str(path),
+        ) from None
+
+
+def write_position(path: Path, position: Position) -> None:
+    """The position is on disk once this returns. Raises InputError."""
+    document = {
+        "format": POSITION_FORMAT,
+        "partitions": {str(number): offset for number, offset in sorted(position.partitions.items())},
+        "groups": {group: asdict(seen) for group, seen in sorted(position.groups.items())},
+        "size": position.size,
+    }
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with open(partial, "w", encoding="utf-8", opener=private_opener) as stream:
+            json.dump(document, stream, indent=1)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
 
 
 class Output(Protocol):

@@ -1,4 +1,4 @@
-"""One generation as one `rebalance/1` line: the members as the leader received them, and what each was sent. Pure.
+"""One generation as one `rebalance/1` line: the members as the leader received them, and the assignment of each. Pure.
 
 Rules: members keep the order in which the broker stored them, which is the order in which the leader received them. The
 record names the leader by member id. A leader of this project is out of process: it and its standbys are left out of
@@ -12,8 +12,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from assignor.configs import AssignmentConfigs
+from assignor.errors import AssignorFault
+from assignor.names import InstanceNames
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.group_metadata import MemberMetadata
@@ -22,10 +25,15 @@ from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording.rebalance import RecordedOutput, RecordedTopic
 from assignor.recording.written import rebalance_document
 from assignor.snapshot import Member, RebalanceSnapshot
+from assignor.task_assignors.base import TaskAssignor
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId
 from kafka_groups.interrupted_generations import OVERTAKEN, interrupted_document
 from kafka_groups.leader.own_member import is_leader_of_ours
 from kafka_groups.recorder.generations import ObservedRebalance
+from rebalance_analysis.history import PastRebalance, TriggerKind
+from rebalance_analysis.history.past_rebalance import SeenRebalance, see
+from rebalance_analysis.presentation.rebalances import triggers_text
+from rebalance_analysis.rerun import run
 
 LED_BY_OWN_LEADER = "assignor"
 INTERRUPTED_SUFFIX = "-interrupted"
@@ -34,7 +42,7 @@ INTERRUPTED_SUFFIX = "-interrupted"
 
 @dataclass(frozen=True, slots=True)
 class DecodedRebalance:
-    """`members`: without a leader of this project. `leader_process_id`: None when the leader is not one of them.
+    """`members`: without a leader of this project. `leader_process_id`: None when the leader is not among `members`.
 
     `led_by`: as in rebalance/1, None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: the deadline that a
     member carries.
@@ -72,16 +80,16 @@ def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
             leader_process_id = info.process_id
             if info.latest_supported_version < LATEST_SUPPORTED_VERSION:
                 led_by = f"a Kafka Streams of subscription version {info.latest_supported_version}"
-    told = [_told(member) for member in members]
-    deadlines = [info.next_rebalance_ms for info in told if 0 < info.next_rebalance_ms < JAVA_LONG_MAX]
+    assigned = [_assigned(member) for member in members]
+    deadlines = [info.next_rebalance_ms for info in assigned if 0 < info.next_rebalance_ms < JAVA_LONG_MAX]
     return DecodedRebalance(
         rebalance=rebalance,
         members=members,
         leader_process_id=leader_process_id,
         led_by=led_by,
         probing_rebalance_at_ms=min(deadlines, default=None),
-        followup_rebalance=any(info.next_rebalance_ms == 0 for info in told),
-        error_code=max((info.err_code for info in told), default=0),
+        followup_rebalance=any(info.next_rebalance_ms == 0 for info in assigned),
+        error_code=max((info.err_code for info in assigned), default=0),
         has_future_members=any(infos[member.member_id].is_future for member in members),
     )
 
@@ -179,5 +187,49 @@ def _info(member: MemberMetadata) -> SubscriptionInfo:
     return decode_member(member.subscription).info
 
 
-def _told(member: MemberMetadata) -> AssignmentInfo:
+def _assigned(member: MemberMetadata) -> AssignmentInfo:
     return decode_assignment_info(decode_assignment(member.assignment).user_data or b"")
+
+
+class RebalanceSummary(NamedTuple):
+    """Which tasks moved, and why the rebalance started: for the line of progress, and the note of the recording.
+
+    `moved`: `6 tasks move`. `why`: `a joined with 2 threads`. Empty where it is not known.
+    """
+
+    moved: str = ""
+    why: str = ""
+
+    def text(self) -> str:
+        return "; because ".join(part for part in self if part)
+
+
+class LineComparison:
+    """Compares each line of a group with the one that was written before it."""
+
+    def __init__(self, task_assignor: TaskAssignor | None = None) -> None:
+        self._load = None if task_assignor is None else lambda _name: task_assignor
+        self._before: SeenRebalance | None = None
+
+    def compare_with_last(self, document: Mapping[str, Any]) -> RebalanceSummary:
+        """Compare this line with the last one. The summary is empty for a line that cannot be run again."""
+        try:
+            ran = run(document, self._load)
+            now = see(PastRebalance(document["generation_id"], ran), self._before)
+        except AssignorFault:
+            self._before = None
+            return RebalanceSummary()
+        before, self._before = self._before, now
+        active = now.placed.active()
+        if before is None:
+            return RebalanceSummary(f"{len(active):,} active tasks")
+        had = before.placed.active()
+        moved = _moves(sum(1 for task, process in active.items() if had.get(task, process) != process))
+        if now.facts.triggers[0].kind is TriggerKind.REJOINED:
+            return RebalanceSummary(moved)
+        names = InstanceNames({**before.instances(), **now.instances()})
+        return RebalanceSummary(moved, triggers_text(now.facts.triggers, names, None))
+
+
+def _moves(count: int) -> str:
+    return {0: "no task moves", 1: "1 task moves"}.get(count, f"{count:,} tasks move")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +14,8 @@ from assignor_cli.console import EXIT_NO, leave
 from assignor_cli.help_texts import example
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import View, fitted
-from rebalance_analysis.commands.reading_bar import read_with_bar
+from rebalance_analysis.commands.recorded_lines import read_with_bar
+from rebalance_analysis.presentation.comparisons import diff_rows
 from rebalance_analysis.reading.task_owners import TaskOwners, owner_moves, owners_in, tasks_of
 
 
@@ -36,7 +37,7 @@ def diff_files(
         moves = list(owner_moves(before, after))
         moved += len(moves)
         document = {"id": name, "tasks": len(tasks_of(before, after)), "moves": moves}
-        show(document, partial(_text, name, moves, _summary(moves, before, after)), format)
+        show(document, partial(_text, document), format)
     if moved:
         leave(EXIT_NO)
 
@@ -74,38 +75,15 @@ def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator
         yield name, a[name], b[name]
 
 
-def _text(name: str, moves: list[dict[str, object]], summary: str, view: View) -> str:
-    """A line for each task, below what is compared; with `-o wide` each line says what is compared."""
-    short = {} if view.wide else short_members(_members(moves))
-    lines = [*(_move_text(move, short) for move in moves), summary]
+def _text(document: Mapping[str, Any], view: View) -> str:
+    """A line for each task, below the names of the two; with `-o wide` each line has them."""
+    name, short = document["id"], {} if view.wide else short_members(_members(document["moves"]))
+    lines = diff_rows(document, short)
     if view.wide:
         return "\n".join(f"{name} {line}" for line in lines)
     return fitted("\n".join([name, *(f"  {line}" for line in lines)]), view)
 
 
-def _members(moves: Iterable[Mapping[str, object]]) -> set[str]:
-    sides = (side for move in moves for side in (move["active"], move["standby"]) if isinstance(side, dict))
+def _members(moves: Iterable[Mapping[str, Any]]) -> set[str]:
+    sides = (side for move in moves for side in (move["active"], move["standby"]) if side is not None)
     return {member for side in sides for members in side.values() for member in members}
-
-
-def _move_text(move: Mapping[str, object], short: Mapping[str, str]) -> str:
-    parts = []
-    active, standby = move["active"], move["standby"]
-    if isinstance(active, dict):
-        parts.append(f"active {_names(active['from'], short)} -> {_names(active['to'], short)}")
-    if isinstance(standby, dict):
-        changed = [
-            f"{sign}{short.get(name, name)}" for key, sign in (("gone", "-"), ("new", "+")) for name in standby[key]
-        ]
-        parts += [f"standby {' '.join(changed)}"] if changed else []
-    return f"{move['task']}: {'; '.join(parts)}"
-
-
-def _summary(moves: list[dict[str, object]], before: TaskOwners, after: TaskOwners) -> str:
-    active = sum(1 for move in moves if move["active"] is not None)
-    every = len(tasks_of(before, after))
-    return f"{active} of {every} active tasks moved, {len(moves) - active} changed only their standbys"
-
-
-def _names(names: object, short: Mapping[str, str]) -> str:
-    return ", ".join(short.get(name, name) for name in names) if isinstance(names, list) and names else "nobody"

@@ -19,9 +19,8 @@ from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
 from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
-from rebalance_analysis.commands.group_history_text import group_history_text
-from rebalance_analysis.commands.reading_bar import read_with_bar
-from rebalance_analysis.commands.task_history_text import task_history_text
+from rebalance_analysis.commands.history_text import group_history_text, task_history_text
+from rebalance_analysis.commands.recorded_lines import read_with_bar
 from rebalance_analysis.history import group_history, group_history_document, task_history, task_history_document
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.recorded_group import RecordedGroup, histories_of, history_from_coordinator, history_of
@@ -125,7 +124,7 @@ def explain_files(options: ExplainOptions) -> None:
 
 
 def _print_histories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Why there is no history, None when one was told."""
+    """The reason why there is no history; None when one was printed."""
     last = DEFAULT_LAST if options.last is None else options.last
     if not options.files:
         url = DEFAULT_URL if options.coordinator is None else options.coordinator
@@ -158,7 +157,9 @@ def _print_history(
     *,
     first: bool,
 ) -> str | None:
-    """The history of one group, or of a task of it. Why there is none, None when it was told. `first`: on the page."""
+    """The history of one group, or of a task of it. Returns the reason why there is none; None when it was printed.
+    `first`: nothing is printed above it.
+    """
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > last else None
     group_id, format = history.group_id, options.format
@@ -172,21 +173,21 @@ def _print_history(
             format,
         )
         return None
-    told = group_history(past, before, every_task=not format.is_data)
-    if not told.rebalances:
+    of_group = group_history(past, before, every_task=not format.is_data)
+    if not of_group.rebalances:
         return "there are no rebalances"
     if not first and not format.is_data:
         print()
     show(
-        group_history_document(group_id, told),
-        lambda view: group_history_text(group_id, told, recorded, view, every=options.every),
+        group_history_document(group_id, of_group),
+        lambda view: group_history_text(group_id, of_group, recorded, view, every=options.every),
         format,
     )
     return None
 
 
 def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Each line by itself, as data. Why nothing was explained, None when something was."""
+    """Each line by itself, as data. Returns the reason why nothing was explained; None when something was."""
     explained = 0
     for line in read_with_bar(options.files or ()):
         if options.id is not None and line.document is not None and not line.has_id(options.id):
@@ -201,7 +202,7 @@ def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAs
 
 
 def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
-    """How many explanations there were."""
+    """Returns how many explanations there were."""
     explanations = ran.explanations(only)
     for explanation in explanations:
         print(data_text({"id": ran.id, **explanation_document(explanation)}, format))

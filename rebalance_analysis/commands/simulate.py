@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 import typer
 
@@ -15,15 +14,13 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import fitted
 from rebalance_analysis.commands.change_options import changes_from_options
-from rebalance_analysis.commands.choice_options import Recordings, choice_from_options
 from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
-from rebalance_analysis.commands.reading_bar import read_with_bar
-from rebalance_analysis.commands.simulate_picture import draw
-from rebalance_analysis.commands.simulate_text import forecast_text
-from rebalance_analysis.commands.what_if_text import changes_text
+from rebalance_analysis.commands.pictures import PictureOption, draw_forecast
+from rebalance_analysis.commands.recorded_lines import Recordings, choice_from_options, read_with_bar
 from rebalance_analysis.figures import check_picture_path, save_figure
-from rebalance_analysis.reading.line_choice import LineChoice
-from rebalance_analysis.reading.lines import Line
+from rebalance_analysis.presentation.comparisons import changes_text
+from rebalance_analysis.presentation.forecasts import forecast_sentence, forecast_text
+from rebalance_analysis.reading.lines import Line, LineChoice
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import parse_recorded
 from rebalance_analysis.simulate import End, Forecast, forecast, forecast_document
@@ -38,12 +35,7 @@ def register(app: typer.Typer) -> None:
 class SimulateOptions:
     """How a forecast is shown."""
 
-    picture: Annotated[
-        str | None,
-        typer.Option(
-            "--picture", metavar="F", help="Draw the forecast (only one may be selected): a .svg or .png file."
-        ),
-    ] = None
+    picture: PictureOption = None
     format: FormatOption = Format.TEXT
 
 
@@ -54,6 +46,7 @@ class _TitledForecast:
     id: str
     title: str
     forecast: Forecast
+    document: dict[str, object]
 
 
 @options_of(
@@ -80,9 +73,8 @@ def simulate_files(
         except AssignorFault as error:
             set_aside(line.where, error)
             continue
-        document = {"id": last.id, "forecast": forecast_document(last.forecast, ahead.model)}
-        text = f"{chr(10) if count else ''}{forecast_text(last.title, last.forecast)}"
-        show(document, partial(fitted, text), options.format)
+        text = f"{chr(10) if count else ''}{forecast_text(last.title, last.document)}"
+        show({"id": last.id, "forecast": last.document}, partial(fitted, text), options.format)
         count += 1
         stable &= last.forecast.end is End.STABLE
     if not count and not set_aside.count:
@@ -90,7 +82,7 @@ def simulate_files(
     if options.picture is not None and last is not None:
         if count > 1:
             raise InputError(f"shows one forecast, and these are {count}; choose with --group or --id", "--picture")
-        save_figure(draw(last.title, last.forecast), options.picture)
+        save_figure(draw_forecast(f"{last.title}: {forecast_sentence(last.document)}", last.forecast), options.picture)
     set_aside.leave_if_any()
     if not stable:
         leave(EXIT_NO)
@@ -104,4 +96,5 @@ def _forecast(line: Line, ahead: ForecastAsked, changes: Changes) -> _TitledFore
         recorded, ahead.model, max_rounds=ahead.max_rounds, load_own=load_own_assignor, as_recorded=as_recorded
     )
     what_if = f", what if {changes_text(changes)}" if changes != Changes() else ""
-    return _TitledForecast(recorded.id, f"{recorded.id}{what_if}", forecast_ahead)
+    document = forecast_document(forecast_ahead, ahead.model)
+    return _TitledForecast(recorded.id, f"{recorded.id}{what_if}", forecast_ahead, document)

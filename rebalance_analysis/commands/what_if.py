@@ -22,14 +22,13 @@ from assignor_cli.tables import fitted
 from operating_system.private_files import private_opener
 from operating_system.whole_files import whole_file
 from rebalance_analysis.commands.change_options import changes_from_options
-from rebalance_analysis.commands.choice_options import Recordings, choice_from_options
-from rebalance_analysis.commands.reading_bar import read_with_bar
+from rebalance_analysis.commands.model_options import RestoreRateOption
+from rebalance_analysis.commands.pictures import PictureOption, draw_what_if
+from rebalance_analysis.commands.recorded_lines import Recordings, choice_from_options, read_with_bar
 from rebalance_analysis.commands.what_if_history import History
-from rebalance_analysis.commands.what_if_picture import draw
-from rebalance_analysis.commands.what_if_text import difference_text
 from rebalance_analysis.figures import check_picture_path, save_figure
-from rebalance_analysis.reading.line_choice import LineChoice
-from rebalance_analysis.reading.lines import Line
+from rebalance_analysis.presentation.comparisons import difference_text
+from rebalance_analysis.reading.lines import Line, LineChoice
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import Rerun, parse_recorded, run_recorded
 from rebalance_analysis.what_if import Changes, Difference, changed, changed_document, difference, difference_document
@@ -48,15 +47,8 @@ def register(app: typer.Typer) -> None:
 class WhatIfOptions:
     """How a what-if is measured and shown. Raises InputError for a rate or a picture that cannot be."""
 
-    restore_rate: Annotated[
-        float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
-    ] = RESTORE_RECORDS_PER_S
-    picture: Annotated[
-        str | None,
-        typer.Option(
-            "--picture", metavar="F", help="Draw the rebalance (only one may be selected): a .svg or .png file."
-        ),
-    ] = None
+    restore_rate: RestoreRateOption = RESTORE_RECORDS_PER_S
+    picture: PictureOption = None
     write: Annotated[
         str | None,
         typer.Option("--write", metavar="F", help="Write the changed rebalances here, for the other commands."),
@@ -102,7 +94,7 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
                 raise InputError(
                     f"shows one rebalance, and these are {count}; choose with --group or --id", "--picture"
                 )
-            save_figure(draw(last.before, last.after), options.picture)
+            save_figure(draw_what_if(last.before, last.after), options.picture)
     set_aside.leave_if_any()
 
 

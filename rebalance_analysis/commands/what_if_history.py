@@ -8,7 +8,8 @@ from assignor.names import shortened
 from assignor.printable import one_line
 from assignor_cli.output import Format, data_text, view_of
 from assignor_cli.tables import fitted
-from rebalance_analysis.commands.what_if_text import UNKNOWN, count_text, seconds_text
+from rebalance_analysis.presentation.comparisons import not_placed, seconds_text
+from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, counted
 from rebalance_analysis.rerun import Rerun
 from rebalance_analysis.what_if import ComparedRebalance, Difference, difference_document
 
@@ -78,8 +79,8 @@ class History:
         format: Format,
     ) -> None:
         self._rebalances += 1
-        comparable = difference.before.error is None and difference.after.error is None
-        if comparable:
+        problem = not_placed(difference)
+        if problem is None:
             self._before.add(difference.before)
             self._after.add(difference.after)
             self._active_elsewhere += difference.active_elsewhere
@@ -91,10 +92,11 @@ class History:
         if self._rebalances == 1:
             columns = _WIDE_COLUMNS if format is Format.WIDE else _COLUMNS
             print(_line("as is > what if", [name for name, _ in columns], format))
-        if comparable:
+        if problem is None:
             print(_line(one_line(before.id), _cells(difference), format))
         else:
-            print(fitted(_not_comparable(before.id, difference), view_of(format)))
+            which, error = problem
+            print(fitted(f"{before.id}  {which}, no task is placed: {error}", view_of(format)))
 
     def print_totals(self, format: Format) -> None:
         if format.is_data:
@@ -111,7 +113,7 @@ class History:
             _pair(before.records_to_restore, after.records_to_restore),
             "",
         ]
-        print(_line(f"{self._rebalances:,} rebalances", cells, format))
+        print(_line(counted(self._rebalances, "rebalance"), cells, format))
         for count, what in (
             (self._not_placed, "placed no tasks, as they are or what if, and are not in the sums"),
             (
@@ -144,11 +146,6 @@ def _cells(difference: Difference) -> list[str]:
         _pair(before.records_to_restore, after.records_to_restore),
         f"{_seconds(difference.before.restore_s)} -> {_seconds(difference.after.restore_s)}",
     ]
-
-
-def _not_comparable(id: str, difference: Difference) -> str:
-    which, error = ("what if", difference.after.error) if difference.before.error is None else ("as it is", None)
-    return f"{id}  {which}, no task is placed: {error or difference.before.error}"
 
 
 def _line(name: str, cells: list[str], format: Format) -> str:

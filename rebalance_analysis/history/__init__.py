@@ -9,8 +9,14 @@ from rebalance_analysis.history.documents import group_history_document, task_hi
 from rebalance_analysis.history.group_history import GroupHistory, GroupRebalance, Move, group_history
 from rebalance_analysis.history.past_rebalance import PastRebalance, RebalanceFacts
 from rebalance_analysis.history.recorded_copies import PlacedCopy
-from rebalance_analysis.history.task_history import TaskHistory, TaskSummary, task_history
-from rebalance_analysis.history.task_rebalance import TaskChange, TaskRebalance, TaskWaiting
+from rebalance_analysis.history.task_history import (
+    TaskChange,
+    TaskHistory,
+    TaskRebalance,
+    TaskSummary,
+    TaskWaiting,
+    task_history,
+)
 from rebalance_analysis.history.triggers import Trigger, TriggerKind
 
 __all__ = [

@@ -8,8 +8,7 @@ from assignor.types import ProcessId
 from rebalance_analysis.history.group_history import GroupHistory
 from rebalance_analysis.history.past_rebalance import RebalanceFacts
 from rebalance_analysis.history.recorded_copies import PlacedCopy
-from rebalance_analysis.history.task_history import TaskHistory
-from rebalance_analysis.history.task_rebalance import TaskWaiting
+from rebalance_analysis.history.task_history import TaskHistory, TaskWaiting
 
 
 def task_history_document(group_id: str, history: TaskHistory) -> dict[str, object]:

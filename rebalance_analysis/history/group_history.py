@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.history.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
-from rebalance_analysis.history.task_rebalance import TaskInRebalance, TaskRebalance
+from rebalance_analysis.history.task_history import TaskInRebalance, TaskRebalance
 
 
 class Move(NamedTuple):
@@ -26,8 +26,8 @@ class Move(NamedTuple):
 class GroupRebalance:
     """`moves`: in the order of the tasks. `handed_over`: tasks that the rebalance before held back and that run now.
     `held_back`: tasks that no member was given yet, including those that only change their thread. `differing`: tasks
-    that this program would have placed elsewhere. `told`: what the rebalance meant for every task, in their order;
-    empty unless that was asked for.
+    that this program would have placed elsewhere. `task_rebalances`: what the rebalance meant for every task, in their
+    order; empty unless that was asked for.
     """
 
     facts: RebalanceFacts
@@ -39,7 +39,7 @@ class GroupRebalance:
     standbys: int
     warm_ups: int
     differing: int
-    told: tuple[TaskRebalance, ...] = ()
+    task_rebalances: tuple[TaskRebalance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
 ) -> GroupHistory:
     """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
-    history does not tell. `every_task`: tell of every task too, which costs an explanation for each.
+    history leaves out. `every_task`: fill in `task_rebalances`, which costs an explanation for each.
     """
     found: list[GroupRebalance] = []
     seen = None if before is None else see(before, None)
@@ -71,11 +71,11 @@ def group_history(
         seen = see(past, previous)
         active = seen.placed.active()
         instances |= seen.instances()
-        told: tuple[TaskRebalance, ...] = ()
+        task_rebalances: tuple[TaskRebalance, ...] = ()
         if every_task:
             tasks = _tasks(past, seen, tasks_before)
-            told = tuple(tasks[task].compared_with(tasks_before.get(task)) for task in sorted(tasks))
-        found.append(_group_rebalance(seen, previous, active, active_before, told))
+            task_rebalances = tuple(tasks[task].compared_with(tasks_before.get(task)) for task in sorted(tasks))
+        found.append(_group_rebalance(seen, previous, active, active_before, task_rebalances))
     return GroupHistory(tuple(found), instances)
 
 
@@ -91,7 +91,7 @@ def _group_rebalance(
     previous: SeenRebalance | None,
     active: Mapping[TaskId, ProcessId],
     before: Mapping[TaskId, ProcessId],
-    told: tuple[TaskRebalance, ...],
+    task_rebalances: tuple[TaskRebalance, ...],
 ) -> GroupRebalance:
     placed = seen.placed
     was_held_back = frozenset[TaskId]() if previous is None else previous.placed.held_back
@@ -111,5 +111,5 @@ def _group_rebalance(
         standbys=sum(len(client.standby) - len(client.warm_ups) for client in placements),
         warm_ups=sum(len(client.warm_ups) for client in placements),
         differing=len(placed.differing),
-        told=told,
+        task_rebalances=task_rebalances,
     )

@@ -1,5 +1,5 @@
-"""Recorded rebalances as input of batch work: `planning` cuts inputs into chunks, `reading` gives back their lines.
+"""Recorded rebalances as input of batch work: `planning` cuts inputs into chunks, `chunk_reading` gives their lines.
 
-`chunk`: where a chunk lies. `parquet`, `columns`: tables of recordings. `spool`: inputs that can be read only once.
-`own_assignors`: a user's own assignor on executors.
+`chunk`: where a chunk lies, and the file of an input that can be read only once. `parquet`, `columns`: tables of
+recordings.
 """

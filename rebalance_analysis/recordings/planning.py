@@ -31,9 +31,8 @@ from rebalance_analysis.reading.sources import (
     raw_lines,
     shown,
 )
-from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk, as_text
+from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk, as_text, digest, write_spool
 from rebalance_analysis.recordings.parquet import count_rows
-from rebalance_analysis.recordings.spool import digest, write_spool
 from spark_engine.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
 
 Tell = Callable[[int], None]

@@ -1,4 +1,5 @@
-"""`assignor replay`: every recorded rebalance run again. `running` is the job, `work` one chunk, `rows` one row.
+"""`assignor replay`: every recorded rebalance run again. `replay_run` is the job, `replay_work` one chunk.
 
-`counts` and `summary` add the rows up, `tables` prints them; `dataframe` does the same inside a Spark program.
+`rebalance_rows`: one row. `counts` and `summary` add the rows up, `summary_tables` prints them; `dataframe` does the
+same inside a Spark program.
 """

@@ -33,8 +33,8 @@ from pyspark.sql.types import (
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import RawLine
 from rebalance_analysis.recordings.columns import FORMAT_COLUMN, LINE_COLUMN, lines_of_batch, read_columns
-from rebalance_analysis.replay.rows import SCHEMA, storable
-from rebalance_analysis.replay.work import NO_CHANGES, ReplayWork
+from rebalance_analysis.replay.rebalance_rows import SCHEMA, storable
+from rebalance_analysis.replay.replay_work import NO_CHANGES, ReplayWork
 from rebalance_analysis.what_if.changes import Changes
 from spark_engine.batch.work import LINES_A_CHUNK, Reject
 

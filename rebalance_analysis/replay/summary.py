@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 import pyarrow.parquet as pq
 
 from rebalance_analysis.replay.counts import Beside, Counts, MeasureSums
-from rebalance_analysis.replay.rows import COMPUTE_COLUMN
-from rebalance_analysis.replay.work import place
+from rebalance_analysis.replay.rebalance_rows import COMPUTE_COLUMN
+from rebalance_analysis.replay.replay_work import place
 from spark_engine.batch.outcome import RunOutcome
 from spark_engine.batch.work import REFUSED
 

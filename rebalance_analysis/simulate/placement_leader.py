@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from assignor.clients.task_lags import compute_task_lags
+from assignor.clients.client_state import compute_task_lags
 from assignor.errors import InputError, RebalanceNotPlaced
 from assignor.recording import RecordedPlacement
 from assignor.task_assignors.base import PlacementClient, PlacementProblem

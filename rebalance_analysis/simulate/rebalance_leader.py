@@ -2,7 +2,7 @@
 
 Later rebalances see the internal topics that the first one created, and changelogs that have grown. Records appended
 to a stateful task are spread over its changelog partitions; a source topic that serves as changelog grows by what is
-committed of it (`assignor.clients.end_offsets`). A look-up that failed in the recording keeps failing.
+committed of it (`assignor.clients.client_state`). A look-up that failed in the recording keeps failing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from assignor.errors import DecodeError, InputError, KafkaError, RebalanceNotPla
 from assignor.recording import RecordedRebalance
 from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem
-from assignor.topology.topics_info import changelog_configs
+from assignor.topology.group_topology import changelog_configs
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, AssignorErrorCode, TaskId
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
 from rebalance_analysis.simulate.first_members import Past, first_members

@@ -20,7 +20,7 @@ from assignor.errors import AssignorFault, InputError, KafkaError, NotBuiltYet
 from assignor.recording import RecordedPlacement, RecordedRebalance
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.rerun import parse_recorded
-from rebalance_analysis.sweep.spool import SpooledLines, SpooledRecord, SpoolWriter, read_spooled
+from rebalance_analysis.sweep.spooled_lines import SpooledLines, SpooledRecord, SpoolWriter, read_spooled
 from spark_engine.batch.work import LINES_A_CHUNK, REFUSED, UNUSABLE, Reject
 
 

@@ -149,7 +149,7 @@ class _Sums:
 
 
 def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tuple[str, ...] = ()) -> SweepResult:
-    """`batches`: of rows as `rebalance_analysis.sweep.rows` has them, with one row for every group and combination."""
+    """`batches`: of rows as `EpisodeTotals.row` makes them, with one row for every group and combination."""
     sums = [_Sums(own_measures=own_measures) for _ in range(len(grid))]
     groups: set[str] = set()
     reads: dict[str, dict[int, int]] = {}  # by group, then by combination

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import overload
 
-from assignor.clients.end_offsets import EndOffsetSums
+from assignor.clients.client_state import EndOffsetSums
 from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
-from assignor.group_tasks import gather_members, make_tasks, sum_end_offsets
+from assignor.pipeline import gather_members, make_tasks, sum_end_offsets
 from assignor.recording import (
     PLACEMENT_FORMAT,
     RecordedPlacement,
@@ -24,8 +24,7 @@ from assignor.recording import (
 )
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.snapshot import RebalanceSnapshot
-from assignor.task_assignors.base import PlacementClient
-from assignor.task_assignors.rack_information import RackInformation
+from assignor.task_assignors.base import PlacementClient, RackInformation
 from assignor.types import TaskId, TopicPartition
 from rebalance_analysis.what_if.changes import Changes, changes_document
 from rebalance_analysis.what_if.group_changes import add_instances, remove_instances, set_tags, set_threads

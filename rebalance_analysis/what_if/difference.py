@@ -259,7 +259,7 @@ def difference_document(difference: Difference) -> dict[str, object]:
         "processes_new": _processes(difference.processes_new),
         "processes_gone": _processes(difference.processes_gone),
         "restore_records_per_s": difference.restore_records_per_s,
-        "tasks": [_task(task) for task in difference.tasks],
+        "tasks": [task_document(task) for task in difference.tasks],
     }
 
 
@@ -275,7 +275,7 @@ def _rebalance_document(summary: ComparedRebalance) -> dict[str, object]:
     }
 
 
-def _task(task: TaskDifference) -> dict[str, object]:
+def task_document(task: TaskDifference) -> dict[str, object]:
     return {
         "task": str(task.task),
         "active": {

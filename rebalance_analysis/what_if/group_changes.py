@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from assignor.clients.end_offsets import EndOffsetSums
+from assignor.clients.client_state import EndOffsetSums
 from assignor.errors import InputError
 from assignor.names import instance_name
 from assignor.protocol.consumer_protocol import Subscription
@@ -15,9 +15,8 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_CLIENT_TAGS, FIRST_VER
 from assignor.snapshot import Member
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId
 from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances
-from rebalance_analysis.what_if.new_racks import new_racks
 from rebalance_analysis.what_if.open_group import OpenGroup, OpenMember, must_be_known
-from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, process_called
+from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, new_racks, process_called
 
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:

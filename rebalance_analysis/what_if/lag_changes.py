@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from assignor.clients.end_offsets import EndOffsetSums
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import EndOffsetSums, TaskLags
 from assignor.errors import InputError
 from assignor.protocol.versions import FIRST_VERSION_WITH_OFFSET_SUMS
 from assignor.recording.fields import as_task_id

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.errors import InputError
-from assignor.java.order import hash_set_order, process_hash
+from assignor.java.hash_codes import process_hash
+from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
 from rebalance_analysis.what_if.lag_changes import client_with_lags, read_placement_lags
-from rebalance_analysis.what_if.new_racks import new_racks
-from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, process_called
+from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, new_racks, process_called
 
 _NAMESPACE = "placement"
 

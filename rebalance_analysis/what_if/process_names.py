@@ -1,4 +1,4 @@
-"""What processes are called: the names that a user gives, the labels that texts and pictures show, ids for new ones.
+"""Names of processes: those that a user gives, and the labels that texts and pictures show; ids and racks of new ones.
 
 Kafka breaks ties by process id, so new ids that all sorted last (or first) would favour some placements. New ids are
 hashes instead: the same for the same question, and spread as random ones are.
@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from assignor.errors import InputError
-from assignor.names import called, instance_name
+from assignor.names import InstanceNames, called, instance_name
 from assignor.types import ProcessId
 from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 from rebalance_analysis.what_if.changes import EVERY_PROCESS
@@ -66,36 +66,21 @@ def by_process(
     return found
 
 
-_LONGEST_NAME = 24
-_DIGITS = 8
-
-
 def process_labels(rebalances: Iterable[Rerun]) -> dict[ProcessId, str]:
-    """A label for every process of the rebalances: the common beginning of its client ids when that is short and
-    unique; otherwise the first digits of its id, or all of them.
-    """
+    """A label for every process of the rebalances, see `InstanceNames`."""
     names: dict[ProcessId, str | None] = {}
     for ran in rebalances:
         both = ran.placed
         for process, client in {} if both is None else both[0].clients.items():
             names.setdefault(process, None if isinstance(ran, RerunPlacement) else _name(ran, client.consumers))
-    short = Counter(str(process)[:_DIGITS] for process in names)
-    taken = Counter(name for name in names.values() if name is not None)
-    return {process: _label(process, name, short, taken) for process, name in names.items()}
-
-
-def _label(process: ProcessId, name: str | None, short: Counter[str], taken: Counter[str]) -> str:
-    if name is not None and taken[name] == 1:
-        return name
-    digits = str(process)[:_DIGITS]
-    return digits if short[digits] == 1 else str(process)
+    labels = InstanceNames(names)
+    return {process: labels.short(process) for process in names}
 
 
 def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
     members = ran.recorded.snapshot.members
     names = {instance_name(members[consumer].client_id or called(consumer)) for consumer in consumers}
-    name = names.pop() if len(names) == 1 else None
-    return name if name is not None and len(name) <= _LONGEST_NAME else None
+    return names.pop() if len(names) == 1 else None
 
 
 def new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
@@ -131,3 +116,17 @@ def _uuid(text: str) -> ProcessId:
     raw[6] = raw[6] & 0x0F | 0x80
     raw[8] = raw[8] & 0x3F | 0x80
     return ProcessId.from_bytes(bytes(raw))
+
+
+def new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
+    """`racks`: of the instances that there are. Endless: the rack of each new one, which a rack-aware strategy needs.
+
+    Rule: each new instance is on the rack that has the fewest instances so far, those added before it included; of
+    several, on the first by name. Where no instance has a rack, a new one has none. So racks stay as even as possible.
+    """
+    instances = Counter(rack for rack in racks if rack is not None)
+    while True:
+        rack = min(instances, key=lambda each: (instances[each], each), default=None)
+        if rack is not None:
+            instances[rack] += 1
+        yield rack

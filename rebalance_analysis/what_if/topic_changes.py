@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.errors import InputError, KafkaError
-from assignor.group_tasks import GroupTasks, gather_members, make_tasks
+from assignor.pipeline import GroupTasks, gather_members, make_tasks
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology
 from rebalance_analysis.what_if.changes import Changes

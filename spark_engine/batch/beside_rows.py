@@ -1,4 +1,4 @@
-"""What a command keeps in its output directory beside the rows: spooled inputs, and a summary as JSON."""
+"""Files of a command in its output directory beside the rows: spooled inputs, and a summary as JSON."""
 
 from __future__ import annotations
 
@@ -36,19 +36,17 @@ def spool_directory(output: Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"cannot be used: {error.strerror or error}; choose another --output", str(output)) from error
     try:
-        with contextlib.suppress(
-            OSError
-        ):  # where directories cannot be locked, no process takes another's for abandoned
+        with contextlib.suppress(OSError):  # without a lock on a directory, no process removes the directory of another
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield spool
     finally:
         shutil.rmtree(spool, ignore_errors=True)
         os.close(held)
         with contextlib.suppress(OSError):
-            parent.rmdir()  # fails when another run uses it
+            parent.rmdir()  # fails while another run uses the directory
         if made:
             with contextlib.suppress(OSError):
-                parent.parent.rmdir()  # fails when there was a run
+                parent.parent.rmdir()  # fails if a run left files there
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `replay` and `sweep` share on the command line: the choice of an engine, and how a run ends early."""
+"""The options of `replay` and `sweep` for the engine, and the exit code of a run that ends early."""
 
 from __future__ import annotations
 

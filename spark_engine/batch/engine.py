@@ -1,4 +1,4 @@
-"""Which engine runs the chunks. It needs neither Arrow nor Spark, so that a command line can name it first."""
+"""The choice of an engine for the chunks. This file imports neither Arrow nor Spark, so command lines load quickly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Engine(StrEnum):
-    """Who runs the chunks: Spark, or processes of this machine."""
+    """Spark, or processes of this machine."""
 
     SPARK = "spark"
     LOCAL = "local"
@@ -15,8 +15,8 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """`master`: of Spark; `cores`: processes of the local engine, None for all cores of the machine. `restart`: throw
-    away what an earlier run left in the output directory.
+    """`master`: of Spark; `cores`: processes of the local engine, None for all cores of the machine. `restart`: discard
+    the files of an earlier run in the output directory.
     """
 
     engine: Engine = Engine.SPARK

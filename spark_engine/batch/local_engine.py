@@ -1,8 +1,8 @@
 """Processes of this machine that run spans of chunks. A process that dies is replaced.
 
 Rules: each process has its own pipe, so a killed process costs only its current span, which another process gets next.
-A process ends when the driver is gone, which a thread of it waits for, and ignores Ctrl-C, which the driver handles.
-Processes are spawned, not forked, because Arrow has threads.
+A thread of each process waits for the end of the driver, and ends the process then. A process ignores Ctrl-C, which the
+driver handles. Processes are spawned, not forked, because Arrow has threads.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Process:
 
 
 class LocalProcesses:
-    """A context manager in which up to `processes` processes run `spans`. None is left at its end."""
+    """A context manager in which up to `processes` processes run `spans`. No process is left at its end."""
 
     def __init__(self, job: Job[ChunkT], spans: Sequence[Sequence[ChunkT]], processes: int) -> None:
         self._job = pickle.dumps(job)
@@ -70,7 +70,7 @@ class LocalProcesses:
             each.pipe.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """Serve the processes for that long. Whether some still run. Raises EngineFailed."""
+        """Serve the processes for that long. Returns whether some still run. Raises EngineFailed."""
         deadline_s = time.monotonic() + timeout_s
         while self._processes and (left_s := deadline_s - time.monotonic()) > 0:
             ready = wait([each.pipe for each in self._processes], left_s)

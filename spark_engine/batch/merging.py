@@ -1,8 +1,8 @@
-"""All parts merged into the result's files, in the order of the chunks.
+"""Merges all parts into the result's files, in the order of the chunks.
 
 Rule: the bytes depend on the rows alone. Row groups have one size, whatever the chunks; there is one compression, and
-no times or names of who wrote them. Compute times differ from run to run, so they have a file of their own. This needs
-the memory of one row group and one part.
+the files have no times and no names of writers. Compute times differ from run to run, so they have a file of their own.
+This needs the memory of one row group and one part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run returns, and the errors it can end with."""
+"""The result of a run, and the errors that it can end with."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class PartDamaged(AssignorFault):
 class RunOutcome:
     """`rows_file`: all rows in input order, without compute times; `rejects_file`: JSON Lines; `timings_file`: None
     when the work measures no compute times. `seconds`: from the start of the first chunk to the last part;
-    `start_up_seconds`: what went before (processes or Spark); `merge_seconds`: from parts to the files. All three are
-    0.0 when the directory was finished already (`finished_before`). `rows_found_done`, `chunks_found_done`: by earlier
-    runs.
+    `start_up_seconds`: the start of processes or of Spark before that; `merge_seconds`: from parts to the files. All
+    three are 0.0 when the directory was finished already (`finished_before`). `rows_found_done`, `chunks_found_done`:
+    by earlier runs.
     """
 
     rows_file: Path

@@ -1,7 +1,7 @@
-"""The directory that a run leaves its results in, and that tells how far it has come.
+"""The output directory of a run: its results, and the state from which a later run continues.
 
-`plan.json` says which run it is and, once all is merged, that it is finished. Until then `parts/<plan>/` has the parts.
-The result is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The working process holds `.lock`.
+`plan.json` identifies the run and, when all parts are merged, marks it as finished. Until then `parts/<plan>/` has the
+parts. The result is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The working process holds `.lock`.
 Rules: a file that this program did not write is never touched, and another run's directory is refused. The parts'
 directory has the plan in its name, so that leftover processes of another run write elsewhere.
 """
@@ -83,7 +83,7 @@ class OutputDirectory:
         shutil.rmtree(self.path / _PARTS, ignore_errors=True)
 
     def begin(self) -> None:
-        """Write which run this is, and create the directory of its parts."""
+        """Write the plan of this run, and create the directory of its parts."""
         for file in self.path.glob(f".*{TEMPORARY}"):
             if file.is_file():  # the directory of spooled inputs belongs to a process of this run
                 file.unlink(missing_ok=True)
@@ -115,7 +115,9 @@ class OutputDirectory:
             )
 
     def clear(self) -> None:
-        """Remove the files of whatever run this was, and nothing else. Raises OSError when a file cannot be removed."""
+        """Remove the files of the run in this directory, and no others. Raises OSError when a file cannot be
+        removed.
+        """
         found = _read_plan(self.path)
         if found is None:
             _check_nothing_foreign(self.path)
@@ -139,7 +141,7 @@ class OutputDirectory:
 def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator[OutputDirectory]:
     """The directory for `plan`, created if missing, and locked until the end.
 
-    `restart`: remove what an earlier run of any plan left. Raises InputError when the directory cannot be used.
+    `restart`: remove the files of an earlier run of any plan. Raises InputError when the directory cannot be used.
     """
     check_no_url(path)
     path = path.absolute()
@@ -168,7 +170,7 @@ def check_no_url(path: Path) -> None:
 
 
 def _check_ours(path: Path) -> None:
-    """Checked before a lock file is put into it."""
+    """Check the directory before a lock file is written into it."""
     if _read_plan(path) is None:
         _check_nothing_foreign(path)
 
@@ -198,7 +200,7 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """What makes two runs the same, as read back from JSON."""
+    """The identity of a run, as read back from JSON."""
     document: dict[str, object] = json.loads(
         json.dumps(
             {

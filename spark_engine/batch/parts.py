@@ -1,8 +1,9 @@
-"""What worker processes leave in the parts directory. The file names tell the driver all it needs to know:
+"""The files of worker processes in the parts directory. The driver reads their names alone to see the progress:
 
 - `00000012-256-0.parquet`: the rows of chunk 12: 256 of them, with 0 rejects. It appears once it is complete.
 - `00000012.rejects.jsonl`: the chunk's rejects, if any; written before the part.
-- `00000012.failed`: why its work raised (JSON). `00000012.died-1`: it was started again after its process had died.
+- `00000012.failed`: the error that its work raised (JSON). `00000012.died-1`: a process that ran the chunk has died,
+  and the chunk was started again.
 - `started`: the first chunk of this run has begun.
 - `.00000012-….tmp`: incomplete, left by a killed process.
 
@@ -66,7 +67,7 @@ class PartsSeen:
         self.rows = 0
         self.rejects = 0
         self.planned = sum(chunk.lines for chunk in chunks)
-        """The most rows and rejects there can be. A chunk that gave fewer lowers it."""
+        """The most rows and rejects there can be. A chunk that gave fewer lowers the number."""
         self._lines = {chunk.number: chunk.lines for chunk in chunks}
         self._known: set[str] = set()
 
@@ -132,7 +133,7 @@ def write_part(directory: Path, number: int, output: ChunkOutput) -> Part:
 
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
-    """`fault`: what the work raised. An AssignorFault says itself what to do, so its stack is left out."""
+    """`fault`: the exception of the work. The message of an AssignorFault has the advice, so its stack is left out."""
     is_plain = fault is None or isinstance(fault, AssignorFault)
     trace = "" if is_plain else "".join(traceback.format_exception(fault))
     document = json.dumps({"reason": reason, "trace": trace})

@@ -1,4 +1,6 @@
-"""A table without lines, so that it fits 80 columns: what is too wide goes on in the next line, and nothing is cut."""
+"""A table without lines, so that it fits 80 columns. Text that is too wide continues in the next line; no text is
+cut.
+"""
 
 from __future__ import annotations
 

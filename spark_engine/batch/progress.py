@@ -1,7 +1,7 @@
-"""How far a run has come, in rows: a bar on a terminal, else a line every few seconds.
+"""Shows the progress of a run in rows: a bar on a terminal, else a line every few seconds.
 
-It counts the rows of complete parts, whoever wrote them. The rate is that of the last half minute and leaves out
-earlier runs.
+It counts the rows of complete parts, including those of earlier runs. The rate is that of the last half minute and
+leaves out earlier runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A plan run to its end in an output directory, whichever engine runs its chunks.
+"""Runs a plan to its end in an output directory, with either engine.
 
-The steps: take the directory, see what is done, have an engine run the rest while the driver counts new parts, merge
-them. A run that ended at any of these steps continues from there.
+The steps: lock the directory, find the finished chunks, run the others in an engine while the driver counts new parts,
+merge the parts. A run that ended at any of these steps continues from there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spark_engine.batch.worker import Job, spans
 __all__ = ["ChunksFailed", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
 
 MAX_FAILURES = 10
-"""After this many failed chunks the rest is not tried."""
+"""After this many failed chunks, no other chunk is started."""
 POLL_S = 0.25
 _START_POLL_S = 0.05
 _POLL_SHARE = 0.05
@@ -63,13 +63,14 @@ def run_plan(
 ) -> RunOutcome:
     """Run the chunks that have no part in `directory` yet, and merge all parts into the files of `RunOutcome`.
 
-    `cores`: processes of the local engine, else all of the machine; Spark has what `master` gives it, and is told here
-    only how finely to cut when that cannot be seen from `master`. `restart`: throw away what earlier runs left there.
-    `console`: where progress goes. Ctrl-C ends workers, keeps parts, says so and comes out as KeyboardInterrupt.
+    `cores`: processes of the local engine, else all of the machine; the cores of Spark follow from `master`, and
+    `cores` only sets the number of spans if `master` does not show it. `restart`: discard the files of earlier runs
+    there. `console`: progress is printed to it. Ctrl-C ends the workers, keeps the parts, prints a line and is raised
+    as KeyboardInterrupt.
 
     Raises InputError for a directory that cannot be used (another run's, somebody else's, in use, not writable),
-    ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and of Spark: SparkNotStarted, JavaNotFound. After all of
-    them the same call goes on with what is missing.
+    ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and of Spark: SparkNotStarted, JavaNotFound. After each of
+    these errors, the same call continues with the missing chunks.
     """
     if [chunk.number for chunk in plan.chunks] != list(range(len(plan.chunks))):
         raise ValueError("chunks have to be numbered 0, 1, 2, ...")
@@ -121,13 +122,13 @@ def _spark(
     conf: Mapping[str, str] | None,
     title: str,
 ) -> AbstractContextManager[_Running]:
-    from spark_engine.batch.spark_engine import SparkChunks  # not installed where only the local engine is
+    from spark_engine.batch.spark_engine import SparkChunks  # PySpark is not installed for the local engine alone
 
     return SparkChunks(job, chunks, master=master, cores=cores, conf=conf, title=title)
 
 
 def _run(engine: AbstractContextManager[_Running], seen: PartsSeen, progress: RowsProgress) -> _Times:
-    """Until all was tried, or too much of it failed."""
+    """Run until all chunks were tried, or until too many failed."""
     entered_s = time.monotonic()
     started_s: float | None = None
     with engine as running:
@@ -139,7 +140,7 @@ def _run(engine: AbstractContextManager[_Running], seen: PartsSeen, progress: Ro
                 started_s = began_s
             if started_s is not None:
                 progress.show(seen.rows + seen.rejects, seen.planned, seen.rejects)
-                # a directory that is slow to list is listed less often
+                # the slower the directory is to list, the longer is the pause
                 pause_s = max(POLL_S, (time.monotonic() - began_s) / _POLL_SHARE)
         ended_s = time.monotonic()
         seen.refresh()

@@ -1,4 +1,4 @@
-"""Spark executors that run spans of chunks: each span is one partition of a DataFrame, through `mapInArrow`.
+"""Runs spans of chunks on Spark executors: each span is one partition of a DataFrame, through `mapInArrow`.
 
 Rules: only parts on storage shared with the driver count, so an executor that dies costs the chunk it was running.
 Spark gives its span to another executor, which continues with the chunks that have no part. An error in the work is
@@ -91,7 +91,7 @@ class SparkChunks:
             self._undo.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for at most that long. Whether the job still runs. Raises EngineFailed."""
+        """Wait for at most that long. Returns whether the job still runs. Raises EngineFailed."""
         if not self._ended.wait(timeout_s):
             return True
         if self._failure is not None:

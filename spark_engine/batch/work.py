@@ -1,4 +1,4 @@
-"""What the engines run: a piece of work, its chunks, and the output of a chunk. All of it is sent to executors."""
+"""The values that engines run: a piece of work, its chunks, and the output of a chunk. All are sent to executors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 
 LINES_A_CHUNK = 256
-"""The one decision of chunk size. A rebalance takes 1 to 3 ms, so a chunk takes about half a second: often enough for a
-progress bar, little to do again when an executor dies, and some hundred kilobytes in memory; its Parquet part and its
-scheduling cost a few milliseconds, under 1 %."""
+"""The size of chunks. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. This is short enough for a
+progress bar, little work is lost when an executor dies, and a chunk needs some hundred kilobytes of memory; its Parquet
+part and its scheduling cost a few milliseconds, under 1 %.
+"""
 BYTES_A_CHUNK = 8 * 1024 * 1024
 """Long lines end a chunk earlier, because it is in memory at once. A group of 1,000 members has a megabyte a line."""
 
@@ -67,12 +68,12 @@ class Work(Protocol[ChunkT_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[ChunkT]):
-    """`identity`: what makes this run the same as another one (inputs with size and time, options, version of the
-    format), as JSON: an output directory of another identity is not gone on with. `chunks`: numbered 0, 1, 2, ...
-    `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: what timings.parquet has beside the compute
-    times (the column `compute_ms`), to tell whose they are. `beside`: files that the command itself adds in the end;
-    they go with an earlier run's rows when that is thrown away. `check`: is called by the driver before parts are
-    merged; raises InputError when they are not what was planned.
+    """`identity`: of the run, as JSON (inputs with size and time, options, version of the format). A run does not
+    continue in an output directory of another identity. `chunks`: numbered 0, 1, 2, ... `rows_name`: the merged file is
+    `<rows_name>.parquet`. `timing_columns`: columns of timings.parquet that identify the row of each compute time (the
+    column `compute_ms`). `beside`: files that the command itself adds in the end; they are removed with the rows of a
+    discarded run. `check`: is called by the driver before parts are merged; raises InputError if they do not fit the
+    plan.
     """
 
     work: Work[ChunkT]

@@ -1,4 +1,4 @@
-"""Spans: runs of chunks that one process runs one after the other, the unit that an engine schedules.
+"""Spans: consecutive chunks that one process runs one after the other. An engine schedules spans.
 
 Rules: a chunk with a part is not run again. A chunk whose work raises, or whose process died `MAX_DEATHS` times, is set
 aside with the reason, and the next chunk runs. A span with `MAX_FAILURES` chunks set aside is abandoned, since the rest
@@ -39,9 +39,10 @@ class Receipt(NamedTuple):
 
 
 def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> Iterator[Receipt]:
-    """Run the chunks that have no part yet. `attempt`: how many processes have died or were lost on this span.
+    """Run the chunks that have no part yet. `attempt`: the number of processes that died or were lost while they ran
+    this span.
 
-    Raises OSError only when not even a failure can be written. Without the parts directory it does nothing, and the
+    Raises OSError only if a failure cannot be written. Without the parts directory it does nothing, and the
     driver notices that parts are missing.
     """
     directory = Path(job.parts)

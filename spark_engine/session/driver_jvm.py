@@ -1,9 +1,9 @@
-"""The JVM of Spark's driver, started by `spark-submit` and ended with all that it started.
+"""Starts the JVM of Spark's driver by `spark-submit`, and ends it with all processes that it started.
 
-PySpark can start it as well, but hands it out only once it is ready, so that nobody could end a JVM whose start was
-interrupted. Here it is a process of ours from the first moment. PySpark then connects to it as it does to the JVM of a
-running `spark-submit`. Rules: it is in a process group of its own, because Ctrl-C in a terminal is for the driver,
-which drains the instances first. It ends when its stdin does, so it never outlives the driver.
+PySpark can start it as well, but returns it only when it is ready, so a JVM whose start was interrupted could not be
+ended. Here it is a child process of this program from the start. PySpark then connects to it as it does to the JVM of a
+running `spark-submit`. Rules: the JVM is in a process group of its own, because Ctrl-C in a terminal is meant for the
+driver, which drains the instances first. The JVM ends when its stdin is closed, so it never outlives the driver.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def is_inside_spark_submit() -> bool:
 def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator[Any]:
     """PySpark's gateway to a JVM that `home`/bin/spark-submit has started with these arguments.
 
-    `log`: gets all that it writes. Raises SparkNotStarted with the reason that the JVM gave.
+    `log`: receives the output of the JVM. Raises SparkNotStarted with the reason in that output.
     """
     begin = log.seek(0, os.SEEK_END)
     with contextlib.ExitStack() as undo:
         with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
             connection = Path(directory) / "connection"
-            with undisturbed():  # an interrupted Popen may have started a process that nobody could end
+            with undisturbed():  # an interrupted Popen may leave a process that this program has no handle of
                 process = subprocess.Popen(  # noqa: S603
                     [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
                     stdin=subprocess.PIPE,
@@ -58,10 +58,10 @@ def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator
                 undo.callback(_end, process)
             while not connection.is_file():
                 if process.poll() is not None:
-                    raise SparkNotStarted(reason_in_log(_said(Path(log.name), begin)))
+                    raise SparkNotStarted(reason_in_log(_new_output(Path(log.name), begin)))
                 time.sleep(_LOOK_INTERVAL_S)
             gateway = _connected(connection)
-        undo.callback(_let_go, process, gateway)
+        undo.callback(_end_gently, process, gateway)
         yield gateway
 
 
@@ -76,30 +76,30 @@ def _connected(connection: Path) -> Any:
         del os.environ[_PORT], os.environ[_SECRET]
 
 
-def _let_go(process: subprocess.Popen[bytes], gateway: Any) -> None:
-    """End the JVM as it wants to end.
+def _end_gently(process: subprocess.Popen[bytes], gateway: Any) -> None:
+    """End the JVM by closing its stdin.
 
     PySpark keeps its gateway for the life of the process; the next session may use another Java and directory.
     """
-    with contextlib.suppress(Exception):  # a gateway whose JVM has ended complains, and that is the aim
+    with contextlib.suppress(Exception):  # closing a gateway whose JVM has ended raises, and the JVM should end
         gateway.shutdown()
     SparkContext._gateway = None
     SparkContext._jvm = None
     assert process.stdin is not None, "it is a pipe"
     with contextlib.suppress(OSError):
-        process.stdin.close()  # the JVM ends when this pipe does
+        process.stdin.close()  # the JVM ends when this pipe is closed
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(EXIT_TIMEOUT_S)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """At once, with what it may have left in its group, such as executors."""
+    """Kill the JVM and the other processes of its group, such as executors."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _said(log: Path, begin: int) -> str:
+def _new_output(log: Path, begin: int) -> str:
     with log.open("rb") as file:
         file.seek(begin)
         return file.read().decode("utf-8", "replace")

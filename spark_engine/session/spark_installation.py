@@ -1,8 +1,8 @@
-"""Which Spark is started, with which Java, Python and directory of settings.
+"""Chooses the Spark to start, its Java, its Python and its directory of settings.
 
 The user's environment goes first: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME it is the
-installed PySpark, seen through links, so that what Spark writes below its home lands in a temporary directory and not
-in the installed package. Executors run this very Python unless the user names another.
+installed PySpark, in a directory of links to it, so that Spark writes below its home into a temporary directory and not
+into the installed package. Executors run the Python of this process unless the user names another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_engine.session.java_home import find_java_home
 
 _HOME, _SETTINGS, _PYTHON = "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"
 _OPTIONS = "SPARK_SUBMIT_OPTS"
-# The second logger is that of the program which PySpark's driver is to Spark: Spark takes it for a shell, and shows of
+# The second logger is that of the class that runs PySpark's driver. Spark takes the driver for a shell, and shows of
 # a shell only warnings unless this logger has another level.
 _LOG4J_FILE = "log4j2.properties"
 _LOG4J = """rootLogger.level = {level}
@@ -35,7 +35,7 @@ appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%
 
 
 def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, str]:
-    """The environment of every Spark process. `directory`: for what has to be made. Raises InputError, JavaNotFound."""
+    """The environment of every Spark process. `directory`: for files to create. Raises InputError, JavaNotFound."""
     environment = {name: os.environ.get(name) or sys.executable for name in (_PYTHON, "PYSPARK_DRIVER_PYTHON")}
     if given := os.environ.get(_HOME):
         environment[_HOME] = str(_checked_home(Path(given)))
@@ -65,7 +65,7 @@ def _linked_home(directory: Path) -> Path:
 
 
 def _checked_home(home: Path) -> Path:
-    """PySpark and the JVM must be of one version: they talk in objects of Spark's own classes."""
+    """PySpark and the JVM must be of one version: they exchange objects of Spark's own classes."""
     if not (home / "bin" / "spark-submit").is_file():
         raise InputError(f"{home} has no bin/spark-submit", _HOME)
     versions = {jar.stem.rpartition("-")[2] for jar in (home / "jars").glob("spark-core_*.jar")}
@@ -79,7 +79,7 @@ def _checked_home(home: Path) -> Path:
 
 
 def _settings_directory(environment: Mapping[str, str]) -> Path:
-    """Of the user."""
+    """The directory of settings that the user named, if any."""
     return Path(os.environ.get(_SETTINGS) or Path(environment[_HOME]) / "conf")
 
 

@@ -1,8 +1,8 @@
-"""How Spark is to be started, in the words of spark-submit, and in its order of precedence.
+"""Options for the start of Spark, under the names of spark-submit and in its order of precedence.
 
 From strongest to weakest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else spark-defaults.conf
 in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all but the last, which
-are set only where nothing else has set a key. So no file of properties is parsed here, but for one key, the master,
+are set only where nothing else has set a key. So this module parses properties files only for one key, the master,
 which has to be known before the JVM starts.
 """
 
@@ -28,10 +28,10 @@ _STANDALONE = "spark://"
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """`master`, `properties_file`: None for what Spark's own configuration says. `confs`: as `--conf`.
+    """`master`, `properties_file`: None to use Spark's own configuration. `confs`: as `--conf`.
 
-    `log_level`: of the driver and of executors, one of LOG_LEVELS. `log_file`: gets what the driver's JVM writes, after
-    what is there; None for a temporary file. Raises InputError.
+    `log_level`: of the driver and of executors, one of LOG_LEVELS. `log_file`: the output of the driver's JVM is
+    appended to it; None for a temporary file. Raises InputError.
     """
 
     master: str | None = None
@@ -56,7 +56,11 @@ class SparkOptions:
             raise InputError(str(error), _SUBMIT_ARGUMENTS) from None
         if of_environment[-1:] == ["pyspark-shell"]:
             of_environment.pop()
-        arguments = [*of_environment, "--conf", "spark.ui.showConsoleProgress=false"]  # the terminal is ours
+        arguments = [
+            *of_environment,
+            "--conf",
+            "spark.ui.showConsoleProgress=false",
+        ]  # this program prints its own progress
         if self.properties_file is not None:
             arguments += ["--properties-file", str(self.properties_file)]
         if self.log_level is not None:

@@ -1,9 +1,10 @@
-"""The one place that builds a SparkSession, and stops it together with all that it started.
+"""Builds the SparkSession of a program, and stops it together with all processes that it started.
 
-Rules: what the user set, in any of the ways that spark-submit knows, stays; this project only fills in what nobody has
-set. Local masters listen on loopback only. A dead executor costs tasks, never the job (`spark.task.maxFailures`). What
-Spark writes goes to a temporary directory that is removed at the end. PySpark keeps its JVM in class attributes for the
-life of the process; here the JVM ends with the session, so that the next session may use another Java and directory.
+Rules: a setting of the user, in any of the ways that spark-submit knows, stays; this project only sets keys that have
+no value. Local masters listen on loopback only. A dead executor costs tasks, never the job (`spark.task.maxFailures`).
+Spark writes its files to a temporary directory that is removed at the end. PySpark keeps its JVM in class attributes
+for the life of the process; here the JVM ends with the session, so that the next session may use another Java and
+directory.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _UI_PORT, _RETRIES = 4040, 16
 _NAME_OF_A_SHELL = "pyspark-shell"
 
 ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
-"""What to set where nobody has, seen what the user has set. Raises InputError for what cannot be."""
+"""Returns defaults for keys without a value, given the user's settings. Raises InputError for impossible settings."""
 
 
 @contextlib.contextmanager
@@ -51,16 +52,15 @@ def spark_session(
     options: SparkOptions | None = None,
     defaults: ConfDefaults = lambda _conf: {"spark.ui.enabled": "false"},
 ) -> Iterator[SparkSession]:
-    """A session, which is stopped on exit, whatever happens.
-
-    `master`, `conf`: of the caller, stronger than the user's configuration. `options`: instead of both. `defaults`:
-    weaker than it. Raises SparkNotStarted, JavaNotFound, InputError.
+    """A session, which is stopped on exit, also after an error. `master`, `conf`: of the caller, stronger than the
+    user's configuration. `options`: instead of both. `defaults`: weaker than the user's configuration. Raises
+    SparkNotStarted, JavaNotFound, InputError.
     """
     if is_inside_spark_submit():
         raise SparkNotStarted(
             "spark-submit has started Spark already: use its session, SparkSession.builder.getOrCreate()"
         )
-    if SparkContext._active_spark_context is not None:  # PySpark allows one per process, and says so only much later
+    if SparkContext._active_spark_context is not None:  # PySpark allows one per process, and raises only much later
         raise SparkNotStarted("this process already has a Spark session; stop it first")
     options = options or SparkOptions(master, conf or {})
     chosen = options.known_master()
@@ -78,11 +78,11 @@ def spark_session(
             with _own_interrupts():
                 context = SparkContext(conf=settings, gateway=gateway)
             undo.callback(context.stop)  # also when there is no session to stop
-            # a master ends an application whose executors do not start, and may do so before this
+            # a master ends an application whose executors do not start, maybe before this line
             session = SparkSession(context)
             undo.callback(session.stop)
             if options.log_level is not None:
-                context.setLogLevel(options.log_level.upper())  # a log4j2.properties of the user's may show less
+                context.setLogLevel(options.log_level.upper())  # the user's own log4j2.properties may show less
             send_packages(context)
         except (Py4JError, PySparkException, ConnectionError, ValueError) as fault:
             if isinstance(fault, InputError):
@@ -99,7 +99,7 @@ def _environment_for(directory: Path, master: str, log_level: str | None) -> dic
 
 
 def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaults) -> SparkConf:
-    """What spark-submit has read from everywhere, and where it has found nothing, the defaults."""
+    """The settings that spark-submit has read, completed by the defaults."""
     conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)
     if conf.get("spark.app.name", _NAME_OF_A_SHELL) == _NAME_OF_A_SHELL:
         conf.set("spark.app.name", app_name)
@@ -137,7 +137,7 @@ def _has_free_ui_port(conf: SparkConf) -> bool:
 
 
 def _check_answers(master: str) -> None:
-    """A master that nobody listens for is missed at once, and not after the minute for which Spark tries."""
+    """Raise at once if no master listens at the address. Spark itself would try for a minute."""
     problems = []
     for host, port in standalone_addresses(master):
         try:
@@ -152,7 +152,7 @@ def _check_answers(master: str) -> None:
 
 @contextlib.contextmanager
 def _log(file: Path | None) -> Iterator[IO[bytes]]:
-    """Where the JVM writes. A temporary file is kept if Spark does not start, since there is more to read in it."""
+    """The log file of the JVM. A temporary file is kept if Spark does not start, because it has more details."""
     if file is None:
         handle, name = tempfile.mkstemp(prefix="spark-driver-", suffix=".log")
         os.close(handle)
@@ -172,8 +172,8 @@ def _log(file: Path | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Py4J logs a traceback when its JVM goes away or a call is interrupted; who needed the JVM says so in one line.
-    Part of it goes to its own logger, part to the root.
+    """Silence Py4J: it logs a traceback when its JVM goes away or a call is interrupted, and the caller that needed the
+    JVM reports that in one line. Py4J logs partly to its own logger, partly to the root logger.
     """
     root, own = logging.getLogger(), logging.getLogger("py4j")
     before = own.level
@@ -192,8 +192,8 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep this program's handler of SIGINT: PySpark's own one cancels every job before it can be drained."""
-    if threading.current_thread() is not threading.main_thread():  # there PySpark sets none either
+    """Keep this program's handler of SIGINT: PySpark's handler would cancel every job before it can be drained."""
+    if threading.current_thread() is not threading.main_thread():  # PySpark sets no handler in other threads either
         yield
         return
     before = signal.getsignal(signal.SIGINT)
@@ -222,6 +222,6 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for key in [key for key in os.environ if key not in before]:
-            if key in values or key.startswith("SPARK_"):  # PySpark adds some of its own
+            if key in values or key.startswith("SPARK_"):  # PySpark has added variables too
                 del os.environ[key]
         os.environ.update({key: before[key] for key in values if key in before})

@@ -66,7 +66,7 @@ KILL_AT_SHARE = 0.4
 JOIN_TIMEOUT_S = 90.0
 FAILOVER_TIMEOUT_S = 20.0
 PROCESSING_TIMEOUT_S = 600.0
-TELL_EVERY_S = 5.0
+PROGRESS_INTERVAL_S = 5.0
 KEPT_LINES_EACH_S = 20
 
 
@@ -182,7 +182,7 @@ class Demo:
             self._show_assignment("with the executor that Spark started anew", view, log_dir)
         except NotInTime:
             self._say(f"Spark has not started a new executor within {JOIN_TIMEOUT_S:g} s; continuing without it")
-        self._show_what_happened(client, kill, read_ownership(log_dir))
+        self._show_results_of_kill(client, kill, read_ownership(log_dir))
 
     def _kill_an_executor(self, client: CoordinatorClient, lines: list[OwnershipLine]) -> Kill:
         executor_of = executors_of_members(lines)
@@ -200,7 +200,7 @@ class Demo:
         self._say(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {tasks} active tasks, in mid-work")
         return kill
 
-    def _show_what_happened(self, client: CoordinatorClient, kill: Kill, lines: list[OwnershipLine]) -> None:
+    def _show_results_of_kill(self, client: CoordinatorClient, kill: Kill, lines: list[OwnershipLine]) -> None:
         seen = {one.generation_id: one for one in witnessed_rebalances(lines) if one.ended_ms >= kill.at_ms}
         summaries = [one for one in listed_rebalances(client, APPLICATION_ID) if one.generation_id in seen]
         self._show(rebalances_table("rebalances since the kill", summaries, seen))
@@ -244,7 +244,7 @@ class Demo:
         def tell(seen: Progress) -> None:
             nonlocal next_s
             if time.monotonic() >= next_s:
-                next_s = time.monotonic() + TELL_EVERY_S
+                next_s = time.monotonic() + PROGRESS_INTERVAL_S
                 self._say(f"{seen.first_done:,} of {seen.first_there:,} lines read, {seen.done:,} records in all")
 
         return tell

@@ -19,8 +19,8 @@ from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 
 ALIVE_MS = 12_000
-"""Whoever is heard of for so long after the look at the group is not about to leave."""
-LOOK_INTERVAL_S = 0.5
+"""A member that still sends heartbeats so long after the group was polled is not about to leave."""
+POLL_INTERVAL_S = 0.5
 
 
 def declare(
@@ -72,7 +72,7 @@ def _wait_for_earlier_instances(
                     "or give this application another application.id",
                     settings.application.id,
                 )
-        time.sleep(LOOK_INTERVAL_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def _instances_of(settings: InstanceSettings, client: CoordinatorClient, instances: int) -> list[MemberView]:

@@ -1,6 +1,6 @@
 """What the driver says while instances do not get going: no slot, no executor, no way to the coordinator.
 
-All of these look the same from outside: nothing happens. Each is said once, and again when it has changed.
+All of these look the same from outside: nothing happens. Each is printed once, and again when it has changed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BeginningsWatch:
         self._instances = instances
         self._last: tuple[int, int] | None = None
         self._since_s = 0.0
-        self._told: str | None = None
+        self._last_line: str | None = None
 
     def look(self, running: int, joined: int, now_s: float, surroundings: Surroundings) -> str | None:
         """What to say now. `now_s`: of a clock that never goes back."""
@@ -62,7 +62,7 @@ class BeginningsWatch:
             self._last, self._since_s = (running, joined), now_s
         seen = Beginnings(self._instances, running, joined, now_s - self._since_s)
         line = advice(seen, surroundings)
-        if line is None or line == self._told:
+        if line is None or line == self._last_line:
             return None
-        self._told = line
+        self._last_line = line
         return line

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import httpx
 
+from coordinator_client.http_client import http_client
 from spark_jobs.workers.group_view import GroupView, MemberView, group_view
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.http_client import http_client
 
 ACTIVE, STANDBY, WARM_UP = "active", "standby", "warm-up"
 RUNNING, RESTORING = "running", "restoring"
@@ -134,8 +134,8 @@ def merged(group_id: str, view: GroupView, statuses: Mapping[str, Mapping[str, A
         view.condition,
         view.advice,
         tuple(
-            InstanceNotice(instances.get(told.process_id, told.process_id[:8]), told.code, told.text, told.count)
-            for told in view.notices
+            InstanceNotice(instances.get(each.process_id, each.process_id[:8]), each.code, each.text, each.count)
+            for each in view.notices
         ),
     )
 

@@ -111,7 +111,7 @@ def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
         },
         _optional_text(described.get("condition")),
         _optional_text(described.get("advice")),
-        tuple(_told(_object(notice)) for notice in _list(described.get("notices"))),
+        tuple(_reported_notice(_object(notice)) for notice in _list(described.get("notices"))),
     )
 
 
@@ -191,7 +191,7 @@ def _member_view(member: Mapping[str, object]) -> MemberView:
     )
 
 
-def _told(notice: Mapping[str, object]) -> ReportedNotice:
+def _reported_notice(notice: Mapping[str, object]) -> ReportedNotice:
     return ReportedNotice(
         str(notice["process_id"]),
         str(notice["code"]),

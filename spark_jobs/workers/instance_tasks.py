@@ -35,7 +35,7 @@ class InstanceTasks:
             return 0
 
     def new_failures(self) -> list[FailedAttempt]:
-        """Those that were not told yet, oldest first."""
+        """Those that were not printed yet, oldest first."""
         try:
             return [failure for stage, info in self._stages() for failure in self._failures(stage, info)]
         except (Py4JError, ConnectionError):

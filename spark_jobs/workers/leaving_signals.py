@@ -24,11 +24,11 @@ _WOKEN = b"\0"  # no signal has this number
 class LeavingSignals:
     """A context manager that the main thread enters. In any other thread it receives no signals.
 
-    `heard`: called in the main thread for each signal, between any two steps of its work.
+    `on_signal`: called in the main thread for each signal, between any two steps of its work.
     """
 
-    def __init__(self, heard: Callable[[], None] = lambda: None) -> None:
-        self._heard = heard
+    def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:
+        self._on_signal = on_signal
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -63,4 +63,4 @@ class LeavingSignals:
             self._writer.send(_WOKEN)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self._heard()
+        self._on_signal()

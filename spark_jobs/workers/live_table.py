@@ -37,7 +37,7 @@ from spark_jobs.workers.member_process import InstanceEnd
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 
-LOOK_INTERVAL_S = 0.5
+POLL_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)
 _PERCENT_STEP = 10
 _NO_THREAD = "\0"  # no thread's name begins with it
@@ -72,7 +72,7 @@ class LiveTable:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-        self._told: dict[str, object] = {}
+        self._printed: dict[str, object] = {}
         self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, also of those that are gone
         self._shown: list[RenderableType] = []
 
@@ -107,11 +107,11 @@ class LiveTable:
         for row in status.threads:
             changed = (row.instance, row.state, tuple(_as_of_change(copy) for copy in row.copies))
             self._tell(row.thread, _line(row), changed)
-        threads = {about for about in self._told if not about.startswith(_NO_THREAD)}
+        threads = {about for about in self._printed if not about.startswith(_NO_THREAD)}
         for gone in sorted(threads - {row.thread for row in status.threads}):
-            del self._told[gone]
+            del self._printed[gone]
             self._print(f"{gone}: gone")
-        self._told.pop(_PROBLEM, None)
+        self._printed.pop(_PROBLEM, None)
 
     def show_problem(self, text: str) -> None:
         """Show that the coordinator did not answer. The table keeps its last state."""
@@ -121,8 +121,8 @@ class LiveTable:
             self._live.update(Group(*self._shown, _named(text)), refresh=True)
 
     def _tell(self, about: str, line: str, key: object) -> None:
-        if self._told.get(about) != key:
-            self._told[about] = key
+        if self._printed.get(about) != key:
+            self._printed[about] = key
             if key is not None:
                 self._print(line)
 
@@ -139,7 +139,7 @@ def show_until_ended(
     client: CoordinatorClient,
     group_id: str,
     console: Console,
-    interval_s: float = LOOK_INTERVAL_S,
+    interval_s: float = POLL_INTERVAL_S,
     *,
     https: bool = False,
 ) -> list[InstanceEnd]:
@@ -198,7 +198,7 @@ _PASSED_OVER = _Lost("passed over", lambda row: row.passed_over)
 
 
 def remarks(status: GroupStatus) -> list[str]:
-    """What to do about the group, and what its instances told, the last first; one line each."""
+    """What to do about the group, and the notices of its instances, the last first; one line each."""
     advice = [] if status.advice is None else [f"{_WHAT_TO_DO}{status.advice}"]
     more = len(status.notices) - _NOTICES_SHOWN
     rest = [f"and {more} more: assignor groups describe {status.group_id}"] if more > 0 else []

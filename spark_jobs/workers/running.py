@@ -29,7 +29,7 @@ from spark_jobs.workers.first_minute import Surroundings
 from spark_jobs.workers.instance_tasks import InstanceTasks
 from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
 from spark_jobs.workers.restarts import GIVEN_UP, StartFailures, WorkersFailed
-from spark_jobs.workers.spark_confs import doubts_about, refuse_unusable
+from spark_jobs.workers.spark_confs import refuse_unusable, warnings_about
 from streams_runtime.application import Application
 from streams_runtime.logs.opening import kafka_servers
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable
@@ -37,7 +37,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 STOP_TIMEOUT_S = 20.0
 CANCEL_INTERVAL_S = 0.25
-LOOK_INTERVAL_S = 1.0
+POLL_INTERVAL_S = 1.0
 
 _LOGGER = logging.getLogger(__name__)
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
@@ -99,7 +99,7 @@ class Workers:
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._ended.wait(_until(deadline_s)):
-            self._look_for_failures()
+            self._check_for_failures()
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 return None
         if self._failure is not None:
@@ -136,7 +136,7 @@ class Workers:
             self._spark.sparkContext.cancelJobGroup(self._job_group)
             self._ended.wait(CANCEL_INTERVAL_S)
 
-    def _look_for_failures(self) -> None:
+    def _check_for_failures(self) -> None:
         for failure in self._tasks.new_failures():
             if self._start_failures.is_last(failure):
                 self.cancel()
@@ -193,8 +193,8 @@ def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, sa
     """As `run`, for a group that is declared already. Raises InputError."""
     context = spark.sparkContext
     refuse_unusable(context.getConf())
-    for doubt in (*doubts_about(context.getConf()), *_doubts_about_places(str(context.master), settings)):
-        say(doubt)
+    for warning in (*warnings_about(context.getConf()), *_placement_warnings(str(context.master), settings)):
+        say(warning)
     send_packages(context)
     send_modules(context)
     workers = Workers(spark, settings, instances, say)
@@ -209,7 +209,7 @@ def _run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[o
     yield run_instance(settings, partition, context.taskAttemptId(), executor_identity())
 
 
-def _doubts_about_places(master: str, settings: InstanceSettings) -> Iterator[str]:
+def _placement_warnings(master: str, settings: InstanceSettings) -> Iterator[str]:
     """What executors on other machines would not find."""
     if is_on_loopback(master):
         return
@@ -222,5 +222,5 @@ def _doubts_about_places(master: str, settings: InstanceSettings) -> Iterator[st
 
 
 def _until(deadline_s: float | None) -> float:
-    """How long to wait until the next look, in seconds."""
-    return LOOK_INTERVAL_S if deadline_s is None else max(0.0, min(LOOK_INTERVAL_S, deadline_s - time.monotonic()))
+    """How long to wait until the next poll, in seconds."""
+    return POLL_INTERVAL_S if deadline_s is None else max(0.0, min(POLL_INTERVAL_S, deadline_s - time.monotonic()))

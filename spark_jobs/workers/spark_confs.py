@@ -67,7 +67,7 @@ def refuse_unusable(conf: SparkConf) -> None:
         )
 
 
-def doubts_about(conf: SparkConf) -> Iterator[str]:
+def warnings_about(conf: SparkConf) -> Iterator[str]:
     """What makes instances less useful, one line for each setting; results stay exact."""
     if _is_on(conf, "spark.dynamicAllocation.enabled"):
         yield (

@@ -149,7 +149,7 @@ class _Production:
             leave(EXIT_INTERRUPTED)
         except AssignorFault as fault:
             self._give_up(fault)
-        self._say_end("")
+        self._report_end("")
         if self._bad:
             say(f"{self._bad} of the lines are no records and were left out")
             leave(EXIT_UNUSABLE)
@@ -221,13 +221,13 @@ class _Production:
         except AssignorFault as error:
             self._producer.discard()
             say(f"error: {error}")
-        self._say_end(why)
+        self._report_end(why)
 
     def _show(self) -> None:
         self._shown_at = time.monotonic()
         print(f"\r{count_text(self._taken, 'record')} ", end="", file=sys.stderr, flush=True)
 
-    def _say_end(self, why: str) -> None:
+    def _report_end(self, why: str) -> None:
         start = "\r" if self._shown_at > self._began and self._shown_at != float("inf") else ""
         seconds = time.monotonic() - self._began
         unknown = self._taken - self._written

@@ -17,9 +17,8 @@ import logging
 import threading
 from collections import deque
 
-from assignor.garbage import freeze_loaded_objects
 from assignor.types import HostInfo, ProcessId
-from operating_system.processes import raise_open_file_limit
+from operating_system.processes import freeze_loaded_objects, raise_open_file_limit
 from streams_runtime.application import Application
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState, StateListener

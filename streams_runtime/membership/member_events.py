@@ -4,8 +4,8 @@ The machine decides when tasks come and go; a `TaskHolder` does the work on them
 Kafka's order (first revoked, then assigned), and answers each when it has been carried out. Source:
 `StreamsRebalanceListener`, `TaskManager`.
 
-Every call, order and timer has a number. The event that answers it names that number, so that the answer to something
-that the member has given up meanwhile changes nothing.
+Every call, order and timer has a number, which the event that answers it names. So an answer changes nothing when the
+member has given up its call, order or timer meanwhile.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StartRebalance:
 
 @dataclass(frozen=True, slots=True)
 class RevokeTasks:
-    """Stop working on these active tasks. Once it is done, the group may give them to others. The others stay."""
+    """Stop working on these active tasks and keep all others. Afterwards the group may give them to other members."""
 
     tasks: frozenset[TaskId]
 
@@ -139,7 +139,7 @@ class JoinReplied:
 
 @dataclass(frozen=True, slots=True)
 class FetchReplied:
-    """`fetched` None: it is not there yet."""
+    """`fetched` None: the assignment is not there yet."""
 
     call: int
     fetched: FetchedAssignment | None
@@ -147,7 +147,7 @@ class FetchReplied:
 
 @dataclass(frozen=True, slots=True)
 class LeaveReplied:
-    """Also when the call failed: then the session timeout takes the member out."""
+    """Also when the call failed: then the member's session ends by its timeout."""
 
     call: int
 
@@ -208,7 +208,7 @@ class OrderFailed:
 
 @dataclass(frozen=True, slots=True)
 class MemberFailed:
-    """Something that the member cannot do without has failed: it loses its tasks, leaves, and ends with the error."""
+    """The member cannot go on: it loses its tasks, leaves, and ends with the error."""
 
     error: BaseException
 
@@ -227,7 +227,7 @@ class RejoinAsked:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownAsked:
-    """The leader shall end every member of the group, this one included. Source: KIP-671."""
+    """The holder asks the leader to end every member of the group, this one included. Source: KIP-671."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,14 +299,14 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class MissingTopics:
-    """For people: the member waits until the source topics that are missing exist. `topics`: all that it reads."""
+    """To be logged: the member waits until its missing source topics exist. `topics`: all source topics."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRedeclared:
-    """For people: since the member's last join, the group was given another definition."""
+    """To be logged: the group has another definition than at the member's last join."""
 
     definition: GroupDefinition
 

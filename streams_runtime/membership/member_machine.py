@@ -4,7 +4,7 @@
                                              any of these -> LOSING -> PREPARING, or LEAVING
                                              any of these -> CLOSING -> LEAVING -> ENDED
 
-Rules, all of them Kafka's own for the cooperative protocol (KIP-429) unless said otherwise:
+Rules, all of them Kafka's own for the cooperative protocol (KIP-429) except where noted:
 - The member keeps working through a rebalance. It gives up what the new assignment no longer has, then takes the rest.
   When it gave something up it rejoins at once, so that others can have it.
 - UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, and the member joins again. REBALANCE_IN_PROGRESS: the
@@ -106,7 +106,7 @@ class MemberMachine:
         self._taking: ReceivedAssignment | None = None
         self._rejoins_after_change = False
 
-    # --- what a caller may look at
+    # --- state that callers read
 
     @property
     def name(self) -> str:
@@ -136,7 +136,7 @@ class MemberMachine:
         return self._standing.heartbeat(offset_sums)
 
     def accepts(self, reply: HeartbeatReplied) -> bool:
-        """Whether the member acts on this reply, now or soon, or needs not. If False, it has to be sent again."""
+        """True if the member acts on this reply, or need not. False: the coordinator has to send it again."""
         return self._standing.counts(reply, self._phase)
 
     # --- events
@@ -219,7 +219,7 @@ class MemberMachine:
         if standing.definition not in (None, reply.definition) and reply.definition is not None:
             self._outstanding.want(GroupRedeclared(reply.definition))
         standing.joined(reply)
-        news.refused = None  # whatever was refused, the group has accepted the member since
+        news.refused = None  # the group has accepted the member after that refusal
         self._request = None
         if reply.state == STABLE and not self._has_news():
             self._fetch()  # a static member that came back, or a repeated join: the assignment may be there already
@@ -245,10 +245,10 @@ class MemberMachine:
             self._await_assignment()
 
     def _await_assignment(self) -> None:
-        """An assignment that is there comes before the rebalance after it: others may wait for what it takes away.
+        """Fetch an assignment that is ready before rejoining: others may wait for the tasks that it takes away.
 
-        A member that gets both in one reply would else join again and again, if it is slower than the members that
-        cause the next rebalance, and no member would ever get the tasks that it has to give up.
+        Otherwise a member that is slower than those that cause the next rebalance could get both in one reply each
+        time. It would join again and again, and no member would ever get the tasks that it has to give up.
         """
         self._phase = Phase.AWAITING
         if self._news.are_serious():
@@ -341,7 +341,7 @@ class MemberMachine:
                 self._act()
 
     def _act(self) -> None:
-        """By the most serious news; without any, rejoin."""
+        """Act on the most serious news; without serious news, rejoin."""
         news = self._news
         if news.refused is not None:
             self._refused(news.refused)

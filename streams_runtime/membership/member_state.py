@@ -1,4 +1,4 @@
-"""The state of a member: its phase, what the group knows it by, the answers that it has yet to act on, and its calls,
+"""The state of a member: its phase, its identity in the group, the answers that it has yet to act on, and its calls,
 orders and timers that are not answered yet. Pure.
 
 Heartbeats and joins overtake each other. So a heartbeat carries the standing in which it was sent, and its refusal
@@ -147,19 +147,19 @@ class Standing:
     # --- which answers count
 
     def counts(self, reply: HeartbeatReplied, phase: Phase) -> bool:
-        """Whether the member acts on this reply, now or soon, or needs not. If False, it has to be sent again."""
+        """True if the member acts on this reply, or need not. False: the coordinator has to send it again."""
         answer = reply.answer
         if isinstance(answer, HeartbeatNews):
             return True
         if reply.sent.member_id != self.member_id:
-            return True  # it was meant for an earlier member id
+            return True  # the reply is for an earlier member id
         if phase is Phase.JOINING:
             return False  # the answer to the join decides
         if isinstance(answer, UnknownMemberId):
             return True
         if reply.sent.epoch != self.epoch:
             return False
-        # a group that is ahead refuses the generation of a member whose next assignment is on the way
+        # the group may be ahead: it refuses the generation of a member whose next assignment is on the way
         is_behind = (
             phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
             or reply.sent.body.generation_id != self.generation_id
@@ -171,7 +171,7 @@ class Standing:
 class PendingNews:
     """Answers to heartbeats that the member has not acted on yet.
 
-    `refused`: how the group refused a heartbeat. `stop`: the coordinator wants the member to end. `lost`: why the
+    `refused`: the refusal of a heartbeat. `stop`: the coordinator wants the member to end. `lost`: the reason why the
     holder has dropped its tasks by itself. `rejoin_asked`: by the holder, or by a refusal. `rejoin_generation`: the
     latest generation of the group in which the member had to rejoin. `assignment_generation`: of the latest
     assignment that it can fetch.
@@ -192,7 +192,7 @@ class PendingNews:
             self.rejoin_generation = max(self.rejoin_generation, generation_id)
 
     def add_refusal(self, error: CoordinatorError) -> None:
-        """Only one that counts."""
+        """`error`: a refusal that `Standing.counts`."""
         if isinstance(error, RebalanceInProgress):
             self.rejoin_asked = True
         else:
@@ -230,7 +230,7 @@ class Outstanding:
     # --- what the member wants done
 
     def want(self, effect: MemberEffect) -> None:
-        """One that is not answered."""
+        """Add an effect that gets no answer."""
         self._effects.append(effect)
 
     def taken(self) -> list[MemberEffect]:
@@ -248,7 +248,7 @@ class Outstanding:
         self._effects.append(SendLeave(self._next_call(), member_id))
 
     def give(self, *orders: Order) -> None:
-        """The answer to the last of them counts, and the failure of any."""
+        """Give orders together: they are done when the last one is, and fail when any one does."""
         self._first_order = self._order + 1
         for order in orders:
             self._order += 1
@@ -274,7 +274,7 @@ class Outstanding:
         self._failures = 0
 
     def give_up_call(self) -> None:
-        """Its answer does not count any more, nor does the pause before its repetition."""
+        """Ignore the answer to the call that is out, and the pause before its repetition."""
         self._call += 1
         self._timer += 1
         self._call_is_out = False
@@ -282,14 +282,14 @@ class Outstanding:
     # --- what is answered
 
     def takes_answer(self, answer: CallAnswer) -> bool:
-        """Whether it is that of the call that is out, which now is not out any more."""
+        """True for the answer to the call that is out, which it ends."""
         if answer.call != self._call or not self._call_is_out:
             return False
         self._call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
-        """Whether it is the one that was set last, which is now over."""
+        """True for the timer that was set last, which it ends."""
         if timer != self._timer:
             return False
         self._timer += 1
@@ -299,7 +299,7 @@ class Outstanding:
         return number == self._order
 
     def is_present_order(self, number: int) -> bool:
-        """One of those that were given together last."""
+        """True for an order of those that were last given together."""
         return number >= self._first_order
 
     def _next_call(self) -> int:
@@ -310,13 +310,12 @@ class Outstanding:
 
 
 class Departure:
-    """The end of a member: its reason, and the last calls. `MemberMachine` decides what it does with its tasks before
-    that.
+    """The end of a member: its reason, and the last calls. `MemberMachine` gives up the tasks before that.
 
-    A member that the group knows leaves it. One whose first join is on its way waits a short time for the answer,
+    A member that the group knows leaves it. A member whose first join is on its way waits a short time for the answer,
     without which it cannot leave. Source: `AbstractCoordinator.maybeLeaveGroup`.
 
-    Each step returns the phase that the member is in after it. `end`, `failure`: why it ends; the failure counts.
+    Each step returns the next phase of the member. `end`: the reason of an end without an error.
     """
 
     def __init__(self, standing: Standing, outstanding: Outstanding) -> None:

@@ -113,9 +113,7 @@ class SubscriptionWriter:
         )
 
     def foreign_task(self, held: HeldTasks) -> str | None:
-        """The first task or topic of an assignment that this member's topology does not have, as text; None when it has
-        all.
-        """
+        """The first task or topic of an assignment that this member's topology lacks, as text; None without one."""
         if self.sources is None:
             return None
         for task in sorted({*held.active, *held.standby}):
@@ -155,7 +153,7 @@ class OwnedTasks:
 
     @classmethod
     def of(cls, received: ReceivedAssignment) -> OwnedTasks:
-        """Once the holder holds what was received."""
+        """The owned tasks once the holder holds what was received."""
         return cls(received.held.generation_id, received.partitions, received.held.active)
 
     def revoked_by(self, received: ReceivedAssignment) -> Partitions:

@@ -4,15 +4,15 @@
 
 Rules:
 - One heartbeat at a time. The coordinator holds it until there is news, for heartbeat.interval.ms at most.
-- While members are about to join, it waits for them, a tenth of a second at most, so that one heartbeat tells what many
-  joins changed.
-- It names the news that the process knows, but only when every member accepted its reply. If one did not, all are
-  sent again.
-- After a failure the next one follows at once: a coordinator that was restarted is there, or the next of several. It is
-  not held, so that it is soon known whether the coordinator answers. Further ones follow more and more slowly. So do
-  heartbeats that are answered at once without news: the coordinator holds none for now.
-- Notices of the instance go along after they have changed, and again after a failure: the coordinator keeps them in
-  memory only.
+- While members are about to join, the heartbeat waits for them, a tenth of a second at most, so that one heartbeat
+  reports what many joins changed.
+- The heartbeat names the news that the process knows, but only when every member accepted its reply. If a member did
+  not, the coordinator sends all replies again.
+- After a failure the next heartbeat follows at once: a restarted coordinator may be there again, or the next of
+  several. That heartbeat is not held, so that it soon shows whether the coordinator answers. Further heartbeats follow
+  more and more slowly, as do heartbeats that are answered at once without news: the coordinator holds none for now.
+- A heartbeat carries the notices of the instance after they have changed, and again after a failure: the coordinator
+  keeps them in memory only.
 
 Times are in milliseconds on any clock that never goes back. Chance comes in as a number from 0 to 1. Source:
 `AbstractCoordinator.HeartbeatThread`, which speaks for one member.
@@ -134,7 +134,7 @@ class HeartbeatRhythm:
         return not collected.joins_come or self.latest_send_ms <= now_ms
 
     def begins(self, now_ms: int, notices_version: int = 0) -> bool:
-        """It is sent now. Whether notices go along; `notices_version`: of the newest, 0 for none."""
+        """A heartbeat is sent now. True if it carries notices. `notices_version`: of the newest, 0 for none."""
         self.latest_send_ms = None
         self._sent_ms = now_ms
         self._sent_version = notices_version
@@ -169,16 +169,16 @@ class HeartbeatRhythm:
 class GroupPause:
     """Whether the group is paused, as far as the process knows. `paused`: None before the first answer.
 
-    Each answer to a heartbeat carries it, and counts until another one differs. Before the first of them, the answer to
-    a join counts, so that a member which joins a paused group processes nothing; later it may be an old one, and does
-    not. Differs from Kafka, where `KafkaStreams.pause` concerns one instance.
+    Each answer to a heartbeat carries the pause. Before the first such answer, the answer to a join counts, so that a
+    member which joins a paused group processes nothing; later the answer to a join may be an old one, and is ignored.
+    Differs from Kafka, where `KafkaStreams.pause` concerns one instance.
     """
 
     def __init__(self) -> None:
         self.paused: bool | None = None
 
     def on_heartbeat_reply(self, paused: bool | None) -> bool:
-        """Whether the members' threads have to act on it now. `paused` None: the answer did not contain it."""
+        """True if the members' threads have to act on the change now. `paused` None: the answer did not contain it."""
         if paused is None or paused is self.paused:
             return False
         is_news = paused or self.paused is not None
@@ -186,7 +186,7 @@ class GroupPause:
         return is_news
 
     def on_join_reply(self, paused: bool) -> bool:
-        """Whether the members' threads have to act on it now."""
+        """True if the members' threads have to act on the change now."""
         if not paused or self.paused is not None:
             return False
         self.paused = True

@@ -8,10 +8,10 @@ Rules:
   done waits. So between the group's news and the order to a stream thread there is no other thread to wake.
 - One heartbeat speaks for all members, on a connection of its own. `process_heartbeat` decides when it is sent, and its
   content.
-- A held heartbeat is never cut off: to the coordinator that looks like the end of the process. The next one carries
-  what is new since (a member that has just joined, a new generation, new offsets). A new member needs no more: its
-  assignment belongs to a new generation, and that ends the held heartbeat.
-- When the group has moved to another coordinator, the heartbeat goes there, and then so do all other calls.
+- A held heartbeat is never cut off: the coordinator would take that for the end of the process. The next heartbeat
+  carries the changes since (a member that has just joined, a new generation, new offsets). A new member needs no more:
+  its assignment belongs to a new generation, and that ends the held heartbeat.
+- When the group has moved to another coordinator, the heartbeat goes there, and then all other calls do.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a connection and
 heartbeats of its own, and learns of a rebalance at its next heartbeat.
@@ -177,11 +177,13 @@ class GroupMember:
         self._handle(self, CloseAsked())
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Until it has ended; whether it has. Not on the thread that carries out its orders, unless all are done."""
+        """Wait until the member has ended; False if `timeout_s` passed before. The thread that carries out its orders
+        may call this only when all of them are done.
+        """
         return self._ended.wait(timeout_s)
 
     def tasks_were_lost(self, reason: str) -> None:
-        """The holder found that others have its tasks: it gets `LoseTasks`, then joins again owning nothing.
+        """The holder found that others have its tasks: it gets `LoseTasks`, then the member joins owning nothing.
 
         Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member id stays.
         """
@@ -200,7 +202,7 @@ class GroupMember:
         self._handle(self, ShutdownAsked())
 
     def has_come_to_its_end(self, ended: MemberEnded) -> None:
-        """For the process alone."""
+        """Called by `ProcessMembership` alone."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
         self._on_end()
@@ -273,7 +275,7 @@ class ProcessMembership:
     # --- events and effects
 
     def handle(self, member: GroupMember, event: MemberEvent) -> None:
-        """Run the member's machine. If another thread is just running the machines, it runs this one as well."""
+        """Run the member's machine, on this thread or on the thread that is just running machines."""
         self._events.append((member, event))
         self._run_machines()
 
@@ -341,7 +343,7 @@ class ProcessMembership:
                 member.has_come_to_its_end(effect)
 
     def _call(self, effect: SendJoin | SendFetch | SendLeave) -> MemberEvent:
-        """Make the call, and give what became of it."""
+        """Make the call. Returns its answer or its failure as an event."""
         try:
             match effect:
                 case SendJoin(call, request):
@@ -416,7 +418,7 @@ class ProcessMembership:
         _logger.log(level, "group %s: members keep their tasks and try again: %s", self._group_id, error)
 
     def _next_heartbeat(self) -> Mapping[GroupMember, SentHeartbeat] | None:
-        """Wait until there is one to send. None when the membership is closed."""
+        """Wait until a heartbeat is due. None when the membership is closed."""
         heartbeat = self._heartbeat
         with self._turn:
             self._turn.wait_for(lambda: self._closed, heartbeat.rests_until_ms / 1000 - time.monotonic())

@@ -1,11 +1,11 @@
-"""Hands a member's orders over to its stream thread, and publishes what the stream thread lets others see.
+"""Hands a member's orders over to its stream thread, and publishes the offsets of the stream thread.
 
 Rules:
 - No caller waits: an order is answered when the stream thread has carried it out between two passes of its loop, or
   when it has failed.
-- Once the stream thread has ended, orders that give or take tasks fail with StreamThreadEnded, also those that were
-  waiting. `LoseTasks` and `CloseTasks` are done at once, because an ended thread holds nothing. So every order is
-  answered, in whatever order the member and the stream thread end.
+- Once the stream thread has ended, orders that give or take tasks fail with StreamThreadEnded, orders in the mailbox
+  included. `LoseTasks` and `CloseTasks` are done at once, because an ended thread holds nothing. So every order is
+  answered, whether the member or the stream thread ends first.
 - `offset_sums` is the last snapshot that the stream thread published.
 
 Source: in Kafka `Consumer.poll` runs the `StreamsRebalanceListener` on the stream thread itself.
@@ -37,7 +37,7 @@ class StreamThreadEnded(StreamsRuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrder:
-    """The thread that takes it calls `done`, once."""
+    """The thread that takes the order calls `done`, once."""
 
     order: Order
     done: Done
@@ -46,7 +46,7 @@ class WaitingOrder:
 class RebalanceMailbox:
     """The member uses it as its `TaskHolder`; `next_order`, `publish` and `end` are for the stream thread.
 
-    `wakeup`: makes the stream thread look into the mailbox at once. Any thread may call it; it does not wait.
+    `wakeup`: makes the stream thread check the mailbox at once. Any thread may call it; it does not wait.
     """
 
     def __init__(self, name: str, wakeup: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ class RebalanceMailbox:
         return self._offset_sums
 
     def wake(self) -> None:
-        """Make the stream thread look for news, if it has not ended."""
+        """Make the stream thread check the mailbox now, if it has not ended."""
         with self._lock:
             if not self._ended:
                 self._wakeup()
@@ -95,9 +95,9 @@ class RebalanceMailbox:
         self._offset_sums = offset_sums
 
     def end(self, *, refuses: bool = True) -> None:
-        """The stream thread carries out no more orders: those that give or take tasks fail from now on.
+        """The stream thread carries out no more orders: orders that give or take tasks fail from now on.
 
-        `refuses` False: none fails, and the member lives on without tasks.
+        `refuses` False: no order fails, and the member lives on without tasks.
         """
         with self._lock:
             self._ended, self._refuses = True, refuses

@@ -27,9 +27,8 @@ import httpx
 import tenacity
 
 from assignor.errors import AssignorFault, InputError
-from coordinator_client.access.tls import tls_problem
 from coordinator_client.calls import CallerToken
-from streams_runtime.membership.http_client import http_client
+from coordinator_client.http_client import http_client, transport_problem
 from streams_runtime.queries.answers import known_location
 from streams_runtime.queries.problems import FINAL, QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import (
@@ -148,7 +147,7 @@ class HostCalls:
             response = self._http.get(f"{self._scheme}://{host}{path}", params=parameters, timeout=tries.call_s())
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             tries.unreachable.add(host)
-            tries.answers[host] = f"cannot be reached: {tls_problem(error) or str(error) or type(error).__name__}"
+            tries.answers[host] = f"cannot be reached: {transport_problem(error)}"
             return None
         tries.unreachable.discard(host)
         document = _document(response)

@@ -114,9 +114,9 @@ class _SignallingServer(uvicorn.Server):
         config.ssl = tls
 
     async def on_tick(self, counter: int) -> bool:
-        self._tokens.look_if_due()
+        self._tokens.reload_if_due()
         if self._tls is not None:
-            self._tls.look()
+            self._tls.reload_if_changed()
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

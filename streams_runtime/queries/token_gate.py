@@ -23,7 +23,7 @@ from assignor.errors import InputError
 from coordinator_client.access.credentials import Credentials, wall_clock_ms
 from coordinator_client.access.issuer_settings import signed_tokens_in
 from coordinator_client.access.principals import AccessRefusal, Need, Right, caller, is_loopback
-from coordinator_client.access.token_files import LOOK_EVERY_S, TokenFiles
+from coordinator_client.access.token_files import CHECK_INTERVAL_S, TokenFiles
 from coordinator_client.access.tokens import parse_entries, plain_token
 from coordinator_client.calls import CallerToken
 from streams_runtime.queries.problems import QueryCode, QueryProblem
@@ -87,14 +87,14 @@ class AskersTokens:
         while not self._closed.is_set():
             signed.refresh_if_due()
             asked.set()
-            self._closed.wait(LOOK_EVERY_S)
+            self._closed.wait(CHECK_INTERVAL_S)
 
-    def look_if_due(self) -> None:
+    def reload_if_due(self) -> None:
         """Take over what has changed in files, at most once a second."""
-        if time.monotonic() - self._looked_at_s >= LOOK_EVERY_S:
+        if time.monotonic() - self._looked_at_s >= CHECK_INTERVAL_S:
             self._looked_at_s = time.monotonic()
             self._take_own()
-            self._files.look()
+            self._files.reload_changed()
 
     def _take_own(self) -> None:
         now = self._own.current()

@@ -235,18 +235,18 @@ class RocksDBStore:
         text = str(error)
         kind = ProcessorStateError
         if (advice := advice_of(text)) is not None:
-            what_to_do = f"{advice}; the state is not damaged"
+            remedy = f"{advice}; the state is not damaged"
         elif "lock hold" in text or "/LOCK" in text:
-            what_to_do = "another owner has it open and has to close it first"
+            remedy = "another owner has it open and has to close it first"
         elif not any(sign in text for sign in _SIGNS_OF_DAMAGE):
-            what_to_do = "nothing in this error says that the state is damaged: mend what it names, and start again"
+            remedy = "nothing in this error says that the state is damaged: mend what it names, and start again"
         else:
             kind = StoreCorrupted
-            what_to_do = (
+            remedy = (
                 "delete this directory while the application is stopped, with the task's checkpoint file, "
                 "and the task restores it from its changelog"
             )
-        return kind(f"store {self._name}: RocksDB cannot open {self._directory} ({text}); {what_to_do}")
+        return kind(f"store {self._name}: RocksDB cannot open {self._directory} ({text}); {remedy}")
 
     def _failure(self, error: Exception) -> Exception:
         if isinstance(error, StreamsRuntimeError):

@@ -270,9 +270,9 @@ class TaskManager:
             if task.state is not TaskState.CREATED:
                 with _collecting(errors, task):
                     self._closer.suspend(task)
-        self._commit_what_closing_wrote([task for task in tasks if task.id not in errors], errors)
+        self._commit_writes_of_closing([task for task in tasks if task.id not in errors], errors)
 
-    def _commit_what_closing_wrote(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
+    def _commit_writes_of_closing(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
         """Commit what processors wrote when they were closed; later, it would come after what the next owners write."""
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
         failed = self._commit_or_drop(late, errors)

@@ -104,14 +104,14 @@ def _in_use_message(name: str, directory: Path, wait_ms: int) -> str:
     try:
         holder = int((directory / LOCK_FILE_NAME).read_text())
     except (OSError, ValueError):
-        who = "another process"
+        owner = "another process"
     else:
-        who = f"process {holder}"
+        owner = f"process {holder}"
         if holder == os.getpid():
-            who += " (this one, by another instance in it)"
+            owner += " (this one, by another instance in it)"
     waited = f" (waited {wait_ms} ms)" if wait_ms else ""
     return (
-        f"{name} ({directory}) is in use by {who}{waited}: two owners would write the same state stores. "
+        f"{name} ({directory}) is in use by {owner}{waited}: two owners would write the same state stores. "
         "Give every instance a state.dir of its own, or end the other one first"
     )
 

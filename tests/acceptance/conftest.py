@@ -8,14 +8,10 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
-from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.spark_jobs.conftest import client as client
+from tests.spark_jobs.conftest import log_directories as log_directories
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.warm_coordinator import WarmCoordinator
-
-
-@pytest.fixture(scope="module")
-def log_directories(tmp_path_factory: pytest.TempPathFactory) -> LogDirectories:
-    return LogDirectories(tmp_path_factory.mktemp("logs"))
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +22,3 @@ def coordinator(
     settings = {"group.initial.rebalance.delay.ms": 1_000, **log_directories.setting}
     with WarmCoordinator(directory, settings) as process:
         yield process
-
-
-@pytest.fixture
-def client(coordinator: CoordinatorProcess) -> Iterator[CoordinatorClient]:
-    with CoordinatorClient(coordinator.url) as connected:
-        yield connected

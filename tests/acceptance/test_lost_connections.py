@@ -80,23 +80,6 @@ async def test_should_give_away_the_tasks_of_a_process_as_soon_as_its_connection
 
 
 @pytest.mark.long
-async def test_should_let_the_session_run_out_of_a_process_that_did_not_ask_for_more(tmp_path: Path) -> None:
-    async with fleet_of(tmp_path) as (service, fleet, _):
-        fleet.add(3, HELD)
-        silent = fleet.add(1, replace(HELD, session_timeout_ms=SHORT_MS, asks_for_grace=False))[0]
-        settled = await fleet.until_settled()
-        silent_ids = ids([silent])
-
-        killed_ms = now_ms()
-        fleet.kill([silent])
-
-        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
-        assert now_ms() - killed_ms >= SHORT_MS - HELD.heartbeat_interval_ms - 100
-        assert service.removed() == dict.fromkeys(silent_ids, "session-expired")
-        await fleet.assert_whole(service)
-
-
-@pytest.mark.long
 async def test_should_end_members_on_a_silent_network_by_their_session_timeout(tmp_path: Path) -> None:
     async with fleet_of(tmp_path) as (service, fleet, proxy):
         fleet.add(3, HELD)
@@ -145,58 +128,6 @@ async def test_should_not_take_its_own_restart_for_the_death_of_a_fleet(tmp_path
         await fleet.assert_whole(service)
 
 
-@pytest.mark.long
-async def test_should_notice_a_death_after_a_restart_as_well(tmp_path: Path) -> None:
-    async with fleet_of(tmp_path) as (service, fleet, _):
-        fleet.add(4, HELD)
-        await fleet.until_settled()
-        await service.kill_and_start()
-        await heard_again(fleet, fleet.processes)
-        settled = await fleet.until_settled()
-        dead = fleet.processes[0]
-        dead_ids = ids([dead])
-
-        fleet.kill([dead])
-
-        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
-        assert service.removed().keys() == dead_ids
-
-
-@pytest.mark.long
-async def test_should_notice_a_death_after_the_network_was_away(tmp_path: Path) -> None:
-    async with fleet_of(tmp_path) as (service, fleet, proxy):
-        fleet.add(4, HELD, through=proxy.address)
-        await fleet.until_settled()
-        proxy.break_all()
-        await heard_again(fleet, fleet.processes)
-        settled = await fleet.until_settled()
-        dead = fleet.processes[0]
-        dead_ids = ids([dead])
-
-        fleet.kill([dead])
-
-        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
-        assert service.removed().keys() == dead_ids
-        await fleet.assert_whole(service)
-
-
-@pytest.mark.long
-async def test_should_keep_a_process_that_went_over_to_another_connection(tmp_path: Path) -> None:
-    async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
-        fleet.add(4, HELD)
-        settled = await fleet.until_settled()
-        moving = fleet.processes[0]
-        old = HttpConnection(service.address)
-        assert (await old.send(moving.heartbeat_request())).status == 200
-        await heard_again(fleet, [moving])
-
-        old.hang_up()
-        await heard_again(fleet, fleet.processes)
-
-        assert await fleet.until_settled() == settled
-        assert service.removed() == {}
-
-
 async def test_should_notice_the_death_of_a_process_whose_last_words_came_with_the_end_of_its_connection(
     tmp_path: Path,
 ) -> None:
@@ -214,24 +145,6 @@ async def test_should_notice_the_death_of_a_process_whose_last_words_came_with_t
 
         await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
         assert service.removed().keys() == dying_ids
-        await fleet.assert_whole(service)
-
-
-@pytest.mark.long
-async def test_should_keep_a_process_whose_old_heartbeat_is_read_after_the_end_of_its_connection(
-    tmp_path: Path,
-) -> None:
-    """The heartbeat that it has sent since is held all the while, for much longer than the grace."""
-    async with fleet_of(tmp_path) as (service, fleet, _):
-        fleet.add(4, replace(HELD, heartbeat_interval_ms=1_500))
-        settled = await fleet.until_settled()
-        one = fleet.processes[0]
-
-        await HttpConnection(service.address).send_and_hang_up(one.heartbeat_request())
-        await heard_again(fleet, [one])
-
-        assert await fleet.until_settled() == settled
-        assert service.removed() == {}
         await fleet.assert_whole(service)
 
 

@@ -1,5 +1,5 @@
 """All public vectors and recordings through `assignor replay`: the counts of `assignor assign --check`, the same bytes
-from every engine, and nothing lost when executors or the whole program are killed.
+from every engine, and nothing lost when the whole program is killed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +42,6 @@ RESULT = ("rounds.parquet", "rejects.jsonl")
 LOCAL = ("--engine", "local", "--cores", "2")
 TIMEOUT_S = 480.0
 pytestmark = pytest.mark.long
-EXECUTOR = b"CoarseGrainedExecutorBackend"
 PARTS_BEFORE_KILL = 4
 
 
@@ -126,20 +123,6 @@ def test_should_leave_the_same_bytes_on_spark(local: Path, tmp_path: Path) -> No
     assert [*map(counts, json.loads(ran.stdout)["inputs"])] == [*map(counts, summary(local)["inputs"])]
 
 
-@pytest.mark.spark
-def test_should_lose_no_row_when_an_executor_is_killed(local: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    with executor_killed(output) as killed:
-        ran = assignor(
-            "replay", *FILES, "--output", str(output), "--master", "local-cluster[2,1,1024]", "--format", "json"
-        )
-    assert ran.returncode == 0, ran.stderr
-    assert len(killed) == 1, "an executor was killed"
-    assert killed[0] < json.loads((output / "plan.json").read_text())["chunks"], "there was work to do"
-    assert contents(output) == contents(local)
-    assert counts(json.loads(ran.stdout)) == counts(summary(local))
-
-
 def test_should_go_on_when_the_whole_program_was_killed(local: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     arguments = ["replay", *FILES, "--output", str(output), "--engine", "local", "--cores", "1"]
@@ -160,42 +143,3 @@ def test_should_go_on_when_the_whole_program_was_killed(local: Path, tmp_path: P
     again = assignor(*arguments)
     assert "already finished" in again.stderr
     assert contents(output) == contents(local)
-
-
-@contextlib.contextmanager
-def executor_killed(output: Path) -> Iterator[list[int]]:
-    """Kills one executor of this process when some chunks are complete; gives how many were when it was dead."""
-    killed: list[int] = []
-
-    def kill() -> None:
-        wait_for_parts(output, PARTS_BEFORE_KILL)
-        os.kill(executors()[0], signal.SIGKILL)
-        killed.append(len(parts(output)))
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        thread.join()
-
-
-def executors() -> list[int]:
-    """JVMs that this process, or one that it started, has started to run tasks."""
-    parents: dict[int, int] = {}
-    named: list[int] = []
-    for directory in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            pid = int(directory.name)
-            parents[pid] = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
-            if EXECUTOR in (directory / "cmdline").read_bytes():
-                named.append(pid)
-
-    def is_ours(pid: int) -> bool:
-        while pid > 1:
-            if pid == os.getpid():
-                return True
-            pid = parents.get(pid, 0)
-        return False
-
-    return sorted(filter(is_ours, named))

@@ -12,9 +12,8 @@ from streams_runtime.common.states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import GroupRunsAnotherTopology
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import AssignmentFailed
 from tests import warm_program
-from tests.acceptance.word_application import TIMEOUT_S, WordApplication, counting_words
+from tests.acceptance.word_application import TIMEOUT_S, WordApplication
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.small_application import address
 
@@ -92,25 +91,3 @@ def test_should_refuse_the_same_application_on_another_log(
         words.declare(words.version(bootstrap_servers=elsewhere))
 
     words.count_some_words()
-
-
-@pytest.mark.parametrize("members", ["living", "to come"])
-def test_should_tell_who_replaced_the_topology_and_when(words: WordApplication, members: str) -> None:
-    """`to come`: the other application was declared when nobody had joined yet, and so it was not refused."""
-    (healthy,) = words.instances
-    if members == "to come":
-        healthy.close(TIMEOUT_S)
-        words.declare(words.version(counting_words(also_orders=True)))
-        with pytest.raises(AssertionError):
-            words.start()
-        (*_, healthy) = words.instances
-    else:
-        words.declare(words.version(counting_words(also_orders=True)), replace=True)
-        assert healthy.wait(TIMEOUT_S) is InstanceState.ERROR
-
-    (error,) = healthy.errors
-    assert isinstance(error, AssignmentFailed)
-    text = str(error)
-    assert "the group runs another topology than this member: task 2_" in text
-    assert "(its definition is revision 2, declared at 20" in text
-    assert f"process {os.getpid()}) at 127.0.0.1)" in text

@@ -19,7 +19,6 @@ from tests.acceptance.fleet.fleet import Fleet, MortalService
 from tests.acceptance.fleet.fleet_process import FleetProcess
 from tests.acceptance.fleet.http_connection import Answer, HttpConnection, NoAnswer
 from tests.acceptance.fleet.running import PLAIN, settled_fleet
-from tests.acceptance.fleet.service_cost import metric
 
 Call = Callable[[Fleet], tuple[str, str, object]]
 NOTICED_S = 2.0
@@ -122,23 +121,6 @@ async def test_should_evict_nobody_while_a_disk_stands_still_for_longer_than_a_s
         await fleet.until(lambda: all(each.beats > beats[each.number] + 3 for each in fleet.processes), "heartbeats")
         assert fleet.witness.evictions == []
         assert of.removed() == {}
-
-
-async def test_should_commit_many_joins_at_once(tmp_path: Path) -> None:
-    joins = 40
-    async with settled_fleet(tmp_path) as (of, fleet):
-        before = await metric(of.address, "assignor_commit_latency_seconds_count")
-        with disk_that_stands_still(of):
-            sent = [first_join(fleet, 100 + number) for number in range(joins)]
-            beats = [
-                asyncio.create_task(HttpConnection(of.address).ask(*heartbeat(fleet), answer_timeout_s=60))
-                for _ in range(10)
-            ]
-            # what was sent before these has arrived when they are answered, or waits where they wait
-            await asyncio.wait(beats, timeout=NOTICED_S)
-        assert [answer.status for answer in await asyncio.gather(*sent)] == [201] * joins
-        assert [answer.status for answer in await asyncio.gather(*beats)] == [200] * len(beats)
-        assert await metric(of.address, "assignor_commit_latency_seconds_count") - before < joins / 2
 
 
 async def test_should_say_that_it_stops_to_who_still_waits_for_a_commit(tmp_path: Path) -> None:

@@ -18,39 +18,17 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.process_tree import descendants
 from tests.acceptance.fleet.fleet import MortalService
 from tests.acceptance.fleet.fleet_process import Manners
 from tests.acceptance.fleet.http_connection import HttpConnection, NoAnswer
 from tests.acceptance.fleet.running import HELD, PLAIN, held_rebalance, running_fleet, running_service, settled_fleet
-from tests.acceptance.fleet.service_cost import cpu_seconds, process_tree
 from tests.coordinator_api import held_assignor
+from tests.processes import wait_until_gone
 
 NOTICED_S = 2.0
 """A caller who waits this long for a heartbeat has noticed."""
 OVERLOADED_WITHIN_S = 60.0
-
-
-@pytest.mark.long
-async def test_should_describe_a_large_group_without_much_work(tmp_path: Path) -> None:
-    """And what is stored for a member does not grow with the number of members, although each is told of all others."""
-    manners = replace(PLAIN, endpoint=True, heartbeat_interval_ms=20_000)
-    stored_bytes = []
-    for processes in (100, 400):
-        directory = tmp_path / str(processes)
-        directory.mkdir()
-        async with running_service(directory) as of:
-            async with running_fleet(of, manners, processes, partitions=processes, members=1) as fleet:
-                await fleet.until_settled()
-                used_before_s = cpu_seconds(of.pid)
-                described = await fleet.describe()
-                used_s = cpu_seconds(of.pid) - used_before_s
-                assert len(described["members"]) == processes
-                rebalances = described["generation_id"]
-            assert await of.stop() == 0
-        files = list(directory.glob("assignor.sqlite3*"))
-        stored_bytes.append(sum(file.stat().st_size for file in files) / rebalances / processes)
-    assert used_s < 0.4
-    assert stored_bytes[1] < 2 * stored_bytes[0], stored_bytes
 
 
 @pytest.mark.parametrize(
@@ -66,11 +44,11 @@ async def test_should_end_soon_after_sigterm_while_a_rebalance_is_computed_and_e
         computation = asyncio.create_task(caller.ask("POST", "/v1/simulate", held_assignor.held_problem()))
         silent = await asyncio.open_connection(of.address.host, of.address.port)
         assert (await fleet.describe())["state"] == "CompletingRebalance"
-        tree = process_tree(of.pid)
+        tree = list(descendants(of.pid))
 
         asked_s = time.monotonic()
         of.signal(signal.SIGTERM)
-        await asyncio.to_thread(wait_until_gone, tree)
+        await asyncio.to_thread(wait_until_gone, tree, 20.0)
         assert time.monotonic() - asked_s < 8
         assert await of.stop() == 0
 
@@ -86,35 +64,12 @@ async def test_should_end_soon_after_sigterm_while_a_rebalance_is_computed_and_e
 async def test_should_compute_a_rebalance_again_when_the_process_that_computed_it_is_killed(tmp_path: Path) -> None:
     """An error assignment would end every member of the group."""
     async with held_rebalance(tmp_path, 2) as (of, fleet, hold):
-        for pid in process_tree(of.pid)[1:]:
+        for pid in list(descendants(of.pid))[1:]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         hold.unlink()
         await fleet.until_settled()
         assert (await fleet.describe())["last_rebalance"]["outcome"] == "stable"
-
-
-async def test_should_leave_no_process_behind_when_it_is_killed(tmp_path: Path) -> None:
-    async with held_rebalance(tmp_path, 2) as (of, _, _):
-        tree = process_tree(of.pid)
-        of.signal(signal.SIGKILL)
-        await asyncio.to_thread(wait_until_gone, tree)
-
-
-def wait_until_gone(pids: list[int], timeout_s: float = 20.0) -> None:
-    """Until none of these processes runs; one that has ended and waits to be reaped does not."""
-    deadline_s = time.monotonic() + timeout_s
-    for pid in pids:
-        while runs(pid):
-            assert time.monotonic() < deadline_s, f"process {pid} runs on"
-            time.sleep(0.02)
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.long

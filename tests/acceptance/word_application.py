@@ -7,7 +7,17 @@ from collections import Counter
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from streams_runtime import LONG, STRING, Application, NewTopic, StreamsBuilder, StreamsInstance, Topology, open_log
+from streams_runtime import (
+    LONG,
+    STRING,
+    Application,
+    NewTopic,
+    StreamsBuilder,
+    StreamsInstance,
+    Topology,
+    open_log,
+    read_topic,
+)
 from streams_runtime.application import group_body
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.small_application import address
@@ -80,26 +90,13 @@ class WordApplication:
 
     def counts(self, topic: str = "word-counts") -> Counter[str]:
         """The last count of each word. Fails when a count was written twice."""
-        seen: set[tuple[str, int]] = set()
-        consumer = self.log.consumer()
-        try:
-            partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-            consumer.assign(partitions)
-            for partition in partitions:
-                consumer.seek(partition, 0)
-            while batches := consumer.poll(0, 10_000):
-                for batch in batches:
-                    for key, value in zip(batch.keys, batch.values, strict=True):
-                        assert key is not None
-                        assert value is not None
-                        count = (STRING.deserialize(key), LONG.deserialize(value))
-                        assert count not in seen, f"{count} was counted twice"
-                        seen.add(count)
-        finally:
-            consumer.close()
         last: Counter[str] = Counter()
-        for word, number in seen:
-            last[word] = max(last[word], number)
+        seen: set[tuple[str | None, int | None]] = set()
+        for record in read_topic(self.log, topic, STRING, LONG):
+            count = (record.key, record.value)
+            assert count not in seen, f"{count} was counted twice"
+            seen.add(count)
+            last[str(record.key)] = max(last[str(record.key)], record.value or 0)
         return last
 
     def close(self) -> None:

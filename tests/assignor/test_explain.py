@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
 from assignor.explain import (

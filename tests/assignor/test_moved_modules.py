@@ -18,6 +18,7 @@ MOVED = {
     "assignor.reading.lines": "rebalance_analysis.reading",
     "assignor.rerun": "rebalance_analysis.rerun",
     "assignor.simulate.forecasting": "rebalance_analysis.simulate",
+    "assignor.topology.described.inferred": "kafka_groups.described",
     "assignor.story": "rebalance_analysis.history",
     "assignor.what_if.changes": "rebalance_analysis.what_if",
     "assignor.whole_files": "operating_system.whole_files",

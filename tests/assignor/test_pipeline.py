@@ -23,7 +23,8 @@ from assignor.errors import (
     StreamsError,
     TopologyError,
 )
-from assignor.java.order import hash_set_order, process_hash
+from assignor.java.hash_codes import process_hash
+from assignor.java.order import hash_set_order
 from assignor.pipeline import assign
 from assignor.recording import parse_rebalance
 from assignor.snapshot import CreatedTopic, Member, RebalanceSnapshot

@@ -151,21 +151,6 @@ class TestAssign:
             os.close(terminal)
         assert ran.stdout.decode() == assignor("assign", SMOKE).stdout
 
-    def test_should_be_quiet_when_the_reader_goes_away(self) -> None:
-        with subprocess.Popen(
-            [*PROGRAM, "assign", *[str(VECTORS / "rebalances.jsonl.gz")] * 3],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(),
-            cwd=ROOT,
-        ) as running:
-            assert running.stdout is not None
-            assert running.stderr is not None
-            running.stdout.readline()
-            running.stdout.close()
-            assert running.stderr.read() == b""
-            assert running.wait() != 0
-
 
 class TestCheck:
     def test_should_say_that_all_is_equal(self) -> None:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import re
-import time
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks.group_load.checkouts import OURS, NoCheckout, check
+from benchmarks.group_load.checkouts import OURS
 from benchmarks.group_load.comparison import POSTGRESQL, SQLITE, compare, ratios_of, worst
 from benchmarks.group_load.figures_of_a_turn import Figure
-from benchmarks.group_load.running import main
-from benchmarks.processor_time import processor_s
 from benchmarks.steady_calls import AGAIN_AFTER_S, drive
 
 TIME, RATE = Figure("joins", "p50", "ms"), Figure("joins", "calls a second", "/s", more_is_better=True)
@@ -28,22 +23,6 @@ def test_should_call_a_checkout_worse_that_takes_longer_or_answers_fewer_calls()
     assert ratios_of(TIME, ours, theirs) == [1.0, 1.5, 3.0]
     assert ratios_of(RATE, ours, theirs) == [1.0, 2.0, 2.0]
     assert worst(ours, theirs) == "SQLite beside the other checkout: worst ratio 2.00 (joins: calls a second)"
-
-
-def test_should_run_the_code_of_a_checkout_and_of_nothing_else(tmp_path: Path) -> None:
-    check(OURS)
-    with pytest.raises(NoCheckout, match="is no checkout of this project"):
-        check(tmp_path)
-    (tmp_path / "coordinator_api").mkdir()
-    (tmp_path / "coordinator_api" / "__init__.py").touch()
-    check(tmp_path)
-
-
-def test_should_refuse_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["--stores", "members-200"], ["--turns", "2"], ["--beside", "/nowhere"]):
-        with pytest.raises(SystemExit):
-            main(arguments)
-    assert "/nowhere is no checkout of this project" in capsys.readouterr().err
 
 
 def test_should_make_each_call_until_it_is_served_and_refuse_to_measure_refusals() -> None:
@@ -72,14 +51,6 @@ def test_should_make_each_call_until_it_is_served_and_refuse_to_measure_refusals
 
     with pytest.raises(ExceptionGroup, match="unhandled"):
         asyncio.run(drive(refused, count=1, at_once=1))
-
-
-def test_should_know_the_processor_time_of_a_process() -> None:
-    before_s = processor_s(os.getpid())
-    ends = time.process_time() + 0.1
-    while time.process_time() < ends:
-        pass
-    assert processor_s(os.getpid()) - before_s >= 0.05
 
 
 @pytest.mark.long

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.handovers import Handover, all_run, handover, lost_tasks, percentile
+from benchmarks.handovers import Handover, handover, lost_tasks, percentile
 from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
 
 DIED_MS = 10_000.0
 DEAD, ALIVE, NEXT = 7, 8, 9
 DEATHS = {DEAD: DIED_MS}
-TASKS = 6
 
 
 def line(
@@ -81,14 +80,3 @@ def test_should_not_take_the_last_work_of_the_one_that_ends_for_that_of_its_succ
 @pytest.mark.parametrize("percent, expected", [(50, 10), (95, 19), (100, 20)])
 def test_should_take_the_value_that_so_many_percent_are_not_above(percent: int, expected: float) -> None:
     assert percentile([float(value) for value in range(20, 0, -1)], percent) == expected
-
-
-def test_should_see_whether_every_task_has_processed_a_record_since_it_moved() -> None:
-    tasks = tuple(f"0_{number}" for number in range(TASKS))
-    lines = [line(1_000, OwnershipEvent.ASSIGNED, DEAD, tasks)]
-    lines += [line(1_100, OwnershipEvent.PROCESSED, DEAD, tasks, task) for task in tasks]
-    assert all_run(lines, {}, TASKS)
-    lines.append(line(2_000, OwnershipEvent.ASSIGNED, ALIVE, tasks))
-    assert not all_run(lines, {DEAD: 1_500}, TASKS)
-    lines += [line(2_100, OwnershipEvent.PROCESSED, ALIVE, tasks, task) for task in tasks]
-    assert all_run(lines, {DEAD: 1_500}, TASKS)

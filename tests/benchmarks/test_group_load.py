@@ -14,20 +14,15 @@ import pytest
 from rich.console import Console
 
 from assignor.types import TaskId
-from benchmarks.group_load import kafka_group
 from benchmarks.group_load.definitions import TOPIC, definition
 from benchmarks.group_load.fleet import Fleet
 from benchmarks.group_load.fleet_plan import FleetPlan
 from benchmarks.group_load.holdings import Holding, Holdings, overlaps
-from benchmarks.group_load.hostile import ATTACKS
-from benchmarks.group_load.http_calls import Connections, request
 from benchmarks.group_load.latencies import Latencies, Percentiles
-from benchmarks.group_load.rebalances import GroupSize, after_initial_delay_s
-from benchmarks.group_load.results import Figure, Results, missed, newest
+from benchmarks.group_load.results import Results
 from benchmarks.group_load.rows import ROWS
-from benchmarks.group_load.running import main, run_rows
+from benchmarks.group_load.running import run_rows
 from tests.coordinator_api.service_process import ServiceProcess
-from tests.oracle.broker import Broker
 
 LONGEST_S = 60.0
 TASKS = 30
@@ -62,36 +57,6 @@ def with_fleet(service: ServiceProcess, of: FleetPlan, scenario: Callable[[Fleet
     return fleet
 
 
-@pytest.mark.parametrize("held", [True, False], ids=["held heartbeats", "single heartbeats"])
-def test_should_share_out_every_task_and_go_on_when_members_come(service: ServiceProcess, held: bool) -> None:
-    async def scenario(fleet: Fleet) -> None:
-        generation = await fleet.at_rest_in(1, LONGEST_S)
-        assert fleet.holdings.tasks_held() == TASKS
-        assert fleet.rounds[generation].fetched == len(fleet.members) == 8
-        assert fleet.rounds[generation].bytes > 8 * 100
-        fleet.start(1)
-        await fleet.at_rest_in(generation + 1, LONGEST_S)
-        assert fleet.holdings.tasks_held() == TASKS
-        assert all(member.active for member in fleet.members), "the newcomers have some of them"
-
-    fleet = with_fleet(service, plan(service, f"share-{held}", held=held), scenario)
-    assert (fleet.evictions, fleet.holdings.owned_twice) == (0, [])
-    assert overlaps(fleet.holdings.all()) == []
-    assert fleet.heartbeats.whole().seen > 0
-
-
-def test_should_give_the_tasks_of_a_killed_process_to_others_long_before_its_session_ends(
-    service: ServiceProcess,
-) -> None:
-    async def scenario(fleet: Fleet) -> None:
-        generation = await fleet.at_rest_in(1, LONGEST_S)
-        fleet.kill(fleet.processes[0])
-        await fleet.at_rest_in(generation + 1, 20)  # the session is longer
-
-    fleet = with_fleet(service, plan(service, "killed", held=True), scenario)
-    assert (fleet.evictions, fleet.holdings.owned_twice) == (0, [])
-
-
 def test_should_count_a_living_member_that_the_group_forgets(service: ServiceProcess) -> None:
     async def scenario(fleet: Fleet) -> None:
         generation = await fleet.at_rest_in(1, LONGEST_S)
@@ -102,25 +67,6 @@ def test_should_count_a_living_member_that_the_group_forgets(service: ServicePro
         assert fleet.members[0].member_id != forgotten
 
     assert with_fleet(service, plan(service, "forgetful", held=True), scenario).evictions == 1
-
-
-def test_should_say_why_a_member_cannot_go_on(service: ServiceProcess) -> None:
-    async def scenario(fleet: Fleet) -> None:
-        with pytest.raises(Exception, match="GROUP_ID_NOT_FOUND"):
-            await fleet.at_rest_in(1, LONGEST_S)
-
-    with_fleet(service, FleetPlan("undeclared", 1, 1, TOPIC), scenario)
-
-
-def test_should_fail_a_call_whose_connection_breaks() -> None:
-    async def run() -> None:
-        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
-        async with server:
-            host, port = server.sockets[0].getsockname()
-            with pytest.raises(ConnectionError):
-                await Connections(f"http://{host}:{port}").call(request("GET", "/livez"))
-
-    asyncio.run(run())
 
 
 def test_should_see_a_task_that_two_members_hold() -> None:
@@ -152,28 +98,6 @@ def test_should_count_the_heartbeats_that_a_late_answer_kept_from_being_sent() -
     assert latencies.between(12.0, 19.0) == Percentiles(0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    "joined, begun, ended, expected",
-    [(1.0, 6.0, 6.5, 0.5), (4.0, 9.0, 11.0, 2.0 + 1.0)],
-    ids=["joins took less than the delay", "joins took longer than the delay"],
-)
-def test_should_leave_out_the_initial_delay_and_nothing_else(
-    joined: float, begun: float, ended: float, expected: float
-) -> None:
-    assert after_initial_delay_s(3_000, 100.0, 100.0 + joined, 100.0 + begun, 100.0 + ended) == pytest.approx(expected)
-
-
-def test_should_keep_what_it_measured_and_find_the_newest(tmp_path: Path) -> None:
-    file = tmp_path / "kept" / "figures.jsonl"
-    for value in (3.0, 2.0):
-        Results(file, quick=False).add("row", "time", value, "s", goal=2.5)
-    Results(file, quick=True).add("row", "time", 9.0, "s", goal=2.5)
-    assert Results(file, quick=False).last("row", "time") == 2.0
-    assert Results(file, quick=False).last("row", "other") is None
-    assert newest(file) == [Figure("row", "time", 2.0, "s", 2.5)]
-    assert missed(newest(file, quick=True)) == [Figure("row", "time", 9.0, "s", 2.5)]
-
-
 QUICK_ROWS = ("members-200",)
 
 
@@ -200,33 +124,3 @@ def assert_measured(row: str, directory: Path) -> None:
     assert {json.loads(line)["row"] for line in results.file.read_text().splitlines()} == {row}
     assert isinstance(console.file, io.StringIO)
     assert all(what[:20] in console.file.getvalue() for what in measured)
-
-
-def test_should_name_the_rows_when_one_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["members-2"])
-    assert "there is no row members-2; choose from members-200, broker-200, " in capsys.readouterr().err
-
-
-def test_should_have_a_row_for_each_hostile_caller() -> None:
-    assert set(ATTACKS) < set(ROWS)
-
-
-@pytest.mark.kafka
-def test_should_take_raw_members_of_a_real_broker_through_a_rebalance(kafka_broker: Broker) -> None:
-    size = GroupSize(processes=3, threads=2, tasks=12)
-    members = kafka_group.peer_members(kafka_group.peer_line(size.plan("peer"), size.tasks))
-    servers = kafka_broker.bootstrap_servers
-    taken = asyncio.run(kafka_group.first_rebalance(servers, "raw-members", members, waits_for_all=True))
-    assert taken.bytes == sum(len(member.assignment) for member in members) > 0
-    assert 0 < taken.joined_s <= taken.last_assignment_s
-
-
-@pytest.mark.java
-def test_should_time_kafkas_own_leader_on_the_same_members(oracle_jars: str) -> None:
-    size = GroupSize(processes=3, threads=2, tasks=12)
-    line = kafka_group.peer_line(size.plan("peer"), size.tasks)
-    times = kafka_group.leader_times(line, runs=3)
-    assert len(times.each_ms) == 3
-    assert 0 < times.warm_ms <= times.cold_ms
-    assert times.bytes == sum(len(member.assignment) for member in kafka_group.peer_members(line))

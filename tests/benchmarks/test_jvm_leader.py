@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.jvm_leader.cells import QUICK, Choice
+from benchmarks.jvm_leader.cells import QUICK
 from benchmarks.jvm_leader.contenders import Contender, RunTimes
-from benchmarks.jvm_leader.growth import exponent, growing_cells
 from benchmarks.jvm_leader.running import run_with_options
 from tests.benchmarks.test_benchmarks import rows
 
@@ -41,16 +40,6 @@ def test_should_print_our_times_without_a_jvm_and_add_them_to_a_file(tmp_path: P
     assert text_of(first).splitlines()[-1] == "no JVM, no ratio"
     assert len(results.read_text().splitlines()) == 1, "what the file has is not run again"
     assert "| HighAvailability | none | 1000x10 | second | " in markdown.read_text()
-
-
-def test_should_fit_the_exponent_of_a_power() -> None:
-    assert exponent([(size, 3 * size**1.5) for size in (10.0, 70.0, 900.0)]) == pytest.approx(1.5)
-
-
-def test_should_compare_sizes_of_the_same_rebalance_alone() -> None:
-    series = growing_cells(Choice().cells())
-    assert {(len(of_sizes), len({(c.placing, c.rebalance) for c in of_sizes})) for of_sizes in series} == {(5, 1)}
-    assert growing_cells(QUICK.cells()) == []
 
 
 def test_should_stop_a_run_that_takes_longer_than_the_limit_and_let_the_limit_stand_for_it() -> None:

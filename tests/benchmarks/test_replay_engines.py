@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import replay_engines
-from benchmarks.process_tree import Kind, PeakMemory, descendants, executors
+from benchmarks.process_tree import PeakMemory
 from benchmarks.replay_engines import QUICK_REBALANCES, Replayed, compared_rows
 
 
@@ -51,19 +48,3 @@ def _replayed(directory: Path, lines: list[int]) -> Replayed:
     directory.mkdir()
     pq.write_table(pa.table({"input": ["rounds.jsonl"] * len(lines), "line": lines}), directory / "rounds.parquet")
     return Replayed(directory, len(lines), 0, 1.0, 0.0, PeakMemory(0))
-
-
-def test_should_find_the_processes_below_one_and_the_most_memory_they_have_had() -> None:
-    program = "import sys; memory = bytearray(50_000_000); print(len(memory), flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "50000000\n"
-        assert child.pid in list(descendants(os.getpid()))
-        memory = PeakMemory(os.getpid())
-        memory.look()
-        assert memory.bytes_of[Kind.WORKER] > 50_000_000
-        assert executors(os.getpid()) == []
-        child.communicate()
-    assert list(descendants(child.pid)) == [child.pid], "it has ended, and nothing is below it"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from coordinator_api.views.wording import count, duration
+from coordinator_api.views.wording import count
+from rebalance_analysis.presentation.quantities import clock_duration
 from tests.browser.few_members import FewMembers
 from tests.browser.keyboard import press_on, tab_to
 from tests.coordinator_api.service_process import ServiceProcess
@@ -81,7 +82,7 @@ def test_should_answer_a_form_as_the_commands_do(
         expect(row.get_by_role("cell")).to_have_text(
             [
                 str(each["number"]),
-                duration(each["at_ms"]),
+                clock_duration(each["at_ms"]),
                 each["trigger"],
                 count(len(each["moved"])),
                 count(len(each["warming_up"])),
@@ -89,7 +90,7 @@ def test_should_answer_a_form_as_the_commands_do(
             ]
         )
     titles = [
-        f"Rebalance {each['number']}, {duration(each['at_ms'])}: "
+        f"Rebalance {each['number']}, {clock_duration(each['at_ms'])}: "
         f"{len(each['moved'])} move, {len(each['warming_up'])} warm up"
         for each in forecast["rounds"]
     ]

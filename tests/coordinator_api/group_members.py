@@ -198,6 +198,14 @@ def settle(*members: HttpMember) -> None:
     raise AssertionError("the group did not come to rest in 20 rebalances")
 
 
+def settled_member(client: httpx.Client, group_id: str | None = None, **join: Any) -> HttpMember:
+    """The only member of a group, by default a new one, with all its tasks. `join`: as of `HttpMember`."""
+    member = HttpMember(client, group_id or new_group(client), **join)
+    assert member.subscribe().status_code == 201
+    settle(member)
+    return member
+
+
 def new_group(client: httpx.Client, **changes: object) -> str:
     """A freshly declared group of its own name."""
     group_id = f"group-{uuid.uuid4().hex[:12]}"

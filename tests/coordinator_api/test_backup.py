@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from coordinator_api.group.snapshot import LOST_GENERATIONS
 from coordinator_api.store.engine import parse_url
-from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
+from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle, settled_member
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment, run_command
 from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.docs.command_lines import calls_of_assignor, command_lines
@@ -111,9 +111,7 @@ def run(directory: Path, *arguments: str) -> dict[str, Any]:
 def busy(client: httpx.Client) -> Iterator[list[int]]:
     """A group that rebalances all the time, as its one member never stops to rejoin. Gives its generations."""
     group_id = new_group(client)
-    member = HttpMember(client, group_id)
-    member.subscribe()
-    settle(member)
+    member = settled_member(client, group_id)
     generations: list[int] = []
     stopped = threading.Event()
 
@@ -141,9 +139,7 @@ async def test_should_lead_its_groups_again_after_the_database_was_lost(database
     with ServiceProcess(tmp_path, *serve) as service:
         with service.client() as client, service.client() as other:
             group_id = new_group(client)
-            known = HttpMember(client, group_id)
-            known.subscribe()
-            settle(known)
+            known = settled_member(client, group_id)
             with busy(other) as generations:
                 recorded, before = answers(client, group_id), described(client, group_id)
                 told = run(tmp_path, "backup", "b", "--database-url", databases.url)

@@ -6,14 +6,7 @@ import asyncio
 import socket
 import time
 
-from coordinator_api.clock import (
-    CATCH_UP,
-    MOST_BETWEEN_SAMPLES_MS,
-    SAMPLE_MS,
-    LoopMonitor,
-    ServiceClock,
-    sockets_read,
-)
+from coordinator_api.clock import CATCH_UP, MOST_BETWEEN_SAMPLES_MS, SAMPLE_MS, LoopMonitor, ServiceClock, sockets_read
 
 
 class WatchedClock:

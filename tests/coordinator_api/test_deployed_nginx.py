@@ -14,7 +14,7 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
-from tests.coordinator_api.http.hostile_callers import wait_for
+from tests.coordinator_api.http.hostile_callers import metric, wait_for
 from tests.coordinator_api.nginx import configured_nginx
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.coordinator_api.web.visitors import HTML, form_token, soup
@@ -58,8 +58,7 @@ class Site:
         return self.context.wrap_socket(plain, server_hostname="127.0.0.1")
 
     def metric(self, name: str) -> float:
-        lines = self.direct.get("/metrics").text.splitlines()
-        return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
+        return metric(self.direct, name)
 
 
 @contextmanager

@@ -36,7 +36,8 @@ def test_should_keep_every_task_after_a_kill_that_follows_a_discard(tmp_path: Pa
     with service:
         first, second = held_rebalance(service.client())
 
-        assert first.client.post(f"{first.path}/discard", params={"reason": "not now"}).status_code == 200
+        discarded = first.client.post(f"{first.path}/discard", params={"reason": "not now"}, headers=ADA)
+        assert (discarded.status_code, discarded.json()) == (200, {"generation_id": 2})
         service.kill()
         service.start()
         first.client = second.client = service.client()
@@ -44,6 +45,10 @@ def test_should_keep_every_task_after_a_kill_that_follows_a_discard(tmp_path: Pa
         assert (first.fetch().status_code, second.fetch().status_code) == (200, 200)
         settle(first, second)
         assert (first.active, second.active) == (ALL, ())
-        hold = last_rebalance(first)["hold"]
+        stored = last_rebalance(first)
+        assert (stored["generation_id"], stored["outcome"]) == (2, "stable")
+        hold = stored["hold"]
         assert isinstance(hold, dict)
-        assert (hold["ended"], hold["reason"]) == ("discarded", "not now")
+        assert (hold["ended"], hold["by"], hold["reason"]) == ("discarded", "ada/1 at 127.0.0.1", "not now")
+        document = first.client.get(f"{first.path}/rebalances/2").json()
+        assert document["input"]["steering"] == {"keeps_owned": True}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
+from tests.coordinator_api.group_members import HttpMember, definition, problem, settle, settled_member
 from tests.coordinator_api.service_process import ServiceProcess, run_command
 from tests.coordinator_api.store.databases import lose_the_page_of
 
@@ -110,7 +110,8 @@ def damaged_group(directory: Path, damage: Callable[[Path], None]) -> Iterator[D
 )
 def test_should_lead_a_group_again_after_its_damaged_log_was_repaired(tmp_path: Path, kind: str) -> None:
     with damaged_group(tmp_path, DAMAGE[kind]) as (service, client, members, given_out):
-        listed = client.get("/v1/groups").json()
+        listed, ready = client.get("/v1/groups").json(), client.get("/readyz")
+        shown = run_command(tmp_path, "groups", "list", "--coordinator", service.url).stdout
         refused = [members[0].heartbeat(), client.delete(f"/v1/groups/{GROUP}")]
         log = client.get(f"/v1/groups/{GROUP}/log").json()
         before = None if kind == "a lost page" else rows(tmp_path)
@@ -135,6 +136,8 @@ def test_should_lead_a_group_again_after_its_damaged_log_was_repaired(tmp_path: 
 
     assert [each["group_id"] for each in listed["unreadable"]] == [GROUP]
     assert {each["group_id"] for each in listed["groups"]} == {"other", "another"}
+    assert (ready.status_code, ready.json()["parts"]) == (200, {"store": "ok", "groups": "some cannot be read"})
+    assert f"{GROUP} is not led: the log of group {GROUP} is damaged" in " ".join(shown.split())
     assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 2
     assert f"`assignor groups export {GROUP}` saves the log" in refused[0].json()["detail"]
     assert (log["format"], log["group_id"]) == ("group-log/1", GROUP)
@@ -223,9 +226,7 @@ def test_should_end_requests_of_a_group_whose_damage_is_found_later_and_lose_not
         members = []
         for group_id in (GROUP, "other"):
             client.put(f"/v1/groups/{group_id}", json=definition())
-            member = HttpMember(client, group_id)
-            member.subscribe()
-            settle(member)
+            member = settled_member(client, group_id)
             members.append(member)
         member, of_another = members
         change(tmp_path, CUT + "sequence = 3")

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +22,7 @@ import pytest
 from coordinator_client.access.tls import CLIENT_CERTFILE, TRUST_VARIABLE
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
+from tests.coordinator_api.http.hostile_callers import metric, wait_for
 from tests.coordinator_api.roaming import roaming_client
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.coordinator_api.slow_line import SlowLine
@@ -29,7 +30,6 @@ from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.tls_certificates import Authority
 from tests.told import Tell
 
-WITHIN_S = 60.0
 LEASE_MS = 1_200
 QUICK = ("--group-initial-rebalance-delay-ms", "50", "--log-format", "json")
 
@@ -80,15 +80,6 @@ def fleet(postgresql: Postgresql, tmp_path: Path) -> Iterator[Fleet]:
         yield Fleet(postgresql.new_database(), tmp_path, stack)
 
 
-def until(holds: Callable[[], bool], what: str) -> float:
-    """Seconds until it held."""
-    began_s = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began_s < WITHIN_S, what
-        time.sleep(0.01)
-    return time.monotonic() - began_s
-
-
 def declare(service: ServiceProcess, **changes: Any) -> str:
     """A new group, which this coordinator owns."""
     group_id = f"group-{uuid.uuid4().hex[:12]}"
@@ -118,8 +109,7 @@ def logged(service: ServiceProcess, event: str) -> list[dict[str, Any]]:
 
 def measured(service: ServiceProcess, name: str) -> float:
     with service.client() as client:
-        (value,) = [line.split()[1] for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} ")]
-    return float(value)
+        return metric(client, name)
 
 
 def rebalances(client: httpx.Client, group_id: str) -> list[int]:
@@ -147,26 +137,11 @@ def test_should_send_calls_of_a_group_to_its_owner(fleet: Fleet) -> None:
     first, second = fleet.start(), fleet.start()
     group_id = group_on(first, second)
     with second.client() as client:
-        for method, path, body in (
-            ("GET", f"/v1/groups/{group_id}", None),
-            ("GET", f"/v1/groups/{group_id}/rebalances?limit=3", None),
-            ("PUT", f"/v1/groups/{group_id}", definition()),
-            ("POST", f"/v1/groups/{group_id}/subscriptions", {}),
-            ("POST", f"/v1/groups/{group_id}/heartbeat?wait_ms=5", {}),
-            ("POST", f"/v1/groups/{group_id}/members/m%20m/heartbeat", {}),
-            ("DELETE", f"/v1/groups/{group_id}/members/m", None),
-            ("POST", f"/v1/groups/{group_id}/drain", None),
-        ):
-            answer = client.request(method, path, json=body)
-            assert problem(answer) == (307, "NOT_COORDINATOR")
-            assert answer.headers["location"] == f"{first.url}{path}"
-            assert first.url in answer.json()["detail"]
-        page = client.get(f"/ui/groups/{group_id}/levers", headers={"Accept": "text/html"})
-        assert (page.status_code, page.headers["location"]) == (307, f"{first.url}/ui/groups/{group_id}/levers")
-        part = client.get(f"/ui/groups/{group_id}", headers={"Accept": "text/html", "HX-Request": "true"})
-        assert (part.status_code, part.headers["hx-redirect"]) == (204, f"{first.url}/ui/groups/{group_id}")
+        answer = client.post(f"/v1/groups/{group_id}/heartbeat?wait_ms=5", json={})
+        assert problem(answer) == (307, "NOT_COORDINATOR")
+        assert answer.headers["location"] == f"{first.url}/v1/groups/{group_id}/heartbeat?wait_ms=5"
+        assert first.url in answer.json()["detail"]
         assert problem(client.get("/v1/groups/nobody-has-it")) == (404, "GROUP_ID_NOT_FOUND")
-        assert problem(client.get("/v1/groups/not%20a%20name")) == (422, "INVALID_GROUP_ID")
         assert client.get(f"/v1/groups/{group_id}", follow_redirects=True).json()["group_id"] == group_id
     settle_through_the_other = fleet.client(second, first)
     check_all_go_on(members_of(settle_through_the_other, group_id))
@@ -220,8 +195,8 @@ def test_should_refuse_late_answers_of_one_that_stood_still(fleet: Fleet) -> Non
         (307, "NOT_COORDINATOR"),
         (429, "THROTTLING_QUOTA_EXCEEDED"),  # it is behind
     }
-    until(lambda: bool(logged(first, "coordinator_removed")), "it finds out that its row is gone")
-    until(lambda: status(first, "/readyz") == 200, "it enters anew")
+    wait_for(lambda: bool(logged(first, "coordinator_removed")), "it finds out that its row is gone")
+    wait_for(lambda: status(first, "/readyz") == 200, "it enters anew")
     assert logged(first, "lease_ended")
     check_all_go_on(members)
     assert rebalances(client, group_id) == before
@@ -238,7 +213,7 @@ def test_should_hand_everything_over_before_a_clean_stop(fleet: Fleet, tell: Tel
         body: dict[str, Any] = {"members": {members[0].member_id: {"generation_id": members[0].generation_id}}}
         body["known"] = held.post(f"/v1/groups/{group_id}/heartbeat", json=body).json()["news"]
         waits = threads.submit(held.post, f"/v1/groups/{group_id}/heartbeat?wait_ms=30000", json=body)
-        until(lambda: measured(first, "assignor_long_polls") == 1, "it is held")
+        wait_for(lambda: measured(first, "assignor_long_polls") == 1, "it is held")
 
         began_s = time.monotonic()
         stopping = threading.Thread(target=lambda: codes.append(first.stop()))
@@ -264,7 +239,7 @@ def test_should_come_back_with_the_database_and_evict_nobody(fleet: Fleet, postg
     client = fleet.client(first, second)
     before = rebalances(client, group_id)
     with first.client() as direct, postgresql.frozen():
-        until(lambda: status(first, "/livez") == 200 and bool(logged(first, "lease_ended")), "its lease ends")
+        wait_for(lambda: status(first, "/livez") == 200 and bool(logged(first, "lease_ended")), "its lease ends")
         heartbeat = f"/v1/groups/{group_id}/members/{members[0].member_id}/heartbeat"
         answer = direct.post(heartbeat, json={"generation_id": members[0].generation_id})
         assert problem(answer) == (503, "COORDINATOR_NOT_AVAILABLE")
@@ -274,7 +249,7 @@ def test_should_come_back_with_the_database_and_evict_nobody(fleet: Fleet, postg
         assert status(first, "/livez") == 200
         time.sleep(2 * session_ms / 1000)  # what is tested: longer than their sessions
 
-    until(lambda: bool(logged(first, "lease_regained")), "it renews its lease")
+    wait_for(lambda: bool(logged(first, "lease_regained")), "it renews its lease")
     check_all_go_on(members)
     assert rebalances(client, group_id) == before
     for service in (first, second):
@@ -301,13 +276,13 @@ def test_should_leave_every_group_where_it_is_while_each_statement_takes_a_secon
             return found
 
         before = dict(zip(group_ids, range(3), strict=True))
-        until(lambda: owners() == before, "each has its group")
+        wait_for(lambda: owners() == before, "each has its group")
         line.delay_s = 1.0
-        until(lambda: all(logged(service, "lease_ended") for service in services), "renewals come too late")
+        wait_for(lambda: all(logged(service, "lease_ended") for service in services), "renewals come too late")
         time.sleep(5 * LEASE_MS / 1000)  # what is tested: for several leases
         line.delay_s = 0.0
 
-        until(lambda: owners() == before, "each answers for its group again")
+        wait_for(lambda: owners() == before, "each answers for its group again")
         for service in services:
             for event in ("coordinator_ended", "coordinator_removed", "group_lost", "group_given"):
                 assert not logged(service, event), event
@@ -329,7 +304,7 @@ def test_should_share_the_groups_of_a_database_when_several_start_at_once(fleet:
         return found
 
     # nobody gives away less than a quarter above its share
-    until(lambda: max(map(len, owned())) <= 5 and sum(map(len, owned())) == 12, "each has its share")
+    wait_for(lambda: max(map(len, owned())) <= 5 and sum(map(len, owned())) == 12, "each has its share")
     assert sorted(group_id for each in owned() for group_id in each) == group_ids
     for service in services:
         with service.client() as client:
@@ -351,7 +326,7 @@ def test_should_list_all_groups_wherever_it_is_asked(fleet: Fleet) -> None:
             return {each["group_id"]: each["state"] for each in client.get("/v1/groups").json()["groups"]}
 
         whole = dict.fromkeys("abcd", "Empty")
-        until(lambda: listed(one) == listed(other) == whole, "both show all")
+        wait_for(lambda: listed(one) == listed(other) == whole, "both show all")
         assert list(listed(one)) == sorted(whole)
         page = other.get("/ui/groups", headers={"Accept": "text/html"}).text
         assert all(f'id="group-{each}"' in page for each in whole)
@@ -383,7 +358,7 @@ def test_should_speak_tls_to_members_and_among_themselves(
 
         assert first.url.startswith("https://")
         assert [client.describe(group)["group_id"] for client in (one, other) for group in "ab"] == list("abab")
-        until(lambda: one.group_ids() == other.group_ids() == ["a", "b"], "both list both")
+        wait_for(lambda: one.group_ids() == other.group_ids() == ["a", "b"], "both list both")
     assert not logged(first, "coordinator_not_heard") + logged(second, "coordinator_not_heard")
 
 
@@ -394,9 +369,9 @@ def test_should_know_a_token_that_another_coordinator_created(fleet: Fleet) -> N
         body = {"name": "ops", "right": "admin", "groups": "*"}
         token = admin.post("/v1/tokens", json=body).json()["token"]
         with second.client(token) as client:
-            until(lambda: client.get("/v1/groups").status_code == 200, "it is known")
+            wait_for(lambda: client.get("/v1/groups").status_code == 200, "it is known")
             assert admin.delete("/v1/tokens/ops").status_code == 204
-            until(lambda: client.get("/v1/groups").status_code == 401, "it is revoked")
+            wait_for(lambda: client.get("/v1/groups").status_code == 401, "it is revoked")
 
 
 def test_should_create_a_group_once_when_two_are_asked_at_one_moment(fleet: Fleet) -> None:
@@ -411,7 +386,7 @@ def test_should_create_a_group_once_when_two_are_asked_at_one_moment(fleet: Flee
             if not any(each.status_code == 503 for each in answers):  # on a busy machine a lease may end
                 assert sorted(each.status_code for each in answers) == [200, 201], [each.text for each in answers]
             for client in clients:
-                until(lambda: client.put(path, json=definition()).status_code in (200, 307), "both know it")  # noqa: B023
+                wait_for(lambda: client.put(path, json=definition()).status_code in (200, 307), "both know it")  # noqa: B023
 
 
 def test_should_count_groups_of_others_for_quotas(fleet: Fleet) -> None:
@@ -422,15 +397,17 @@ def test_should_count_groups_of_others_for_quotas(fleet: Fleet) -> None:
     with first.client(root) as client:
         tenant = client.post("/v1/tokens", json={"name": "t", "right": "member", "groups": "t-*"}).json()["token"]
     with first.client(tenant) as one, second.client(tenant) as other:
-        until(lambda: other.get("/v1/groups").status_code == 200, "the token is known")
-        until(lambda: one.put("/v1/groups/t-1", json=definition()).status_code in (200, 201), "the first makes one")
-        until(lambda: other.put("/v1/groups/t-2", json=definition()).status_code in (200, 201), "the second makes one")
+        wait_for(lambda: other.get("/v1/groups").status_code == 200, "the token is known")
+        wait_for(lambda: one.put("/v1/groups/t-1", json=definition()).status_code in (200, 201), "the first makes one")
+        wait_for(
+            lambda: other.put("/v1/groups/t-2", json=definition()).status_code in (200, 201), "the second makes one"
+        )
 
         def used(client: httpx.Client) -> tuple[int, bool]:
             quotas = client.get("/v1/groups").json().get("quotas")  # none while a lease has ended
             return (0, False) if quotas is None else (quotas["groups"]["used"], quotas["bytes"]["used"] > 0)
 
-        until(lambda: used(one) == used(other) == (2, True), "both count both")
+        wait_for(lambda: used(one) == used(other) == (2, True), "both count both")
 
 
 def test_should_evict_nobody_because_connections_moved(fleet: Fleet) -> None:

@@ -7,23 +7,23 @@ import resource
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 
-import httpx
 import pytest
 
 from benchmarks.storage_faults.faults import SQLITE_FAULTS
 from benchmarks.storage_faults.group import Call
 from benchmarks.storage_faults.measuring import MeasuredFault
 from benchmarks.storage_faults.running import POSTGRESQL, measure_named
-from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
-from tests.coordinator_api.service_process import ServiceProcess, run_command
+from tests.coordinator_api.group_members import definition, problem, settled_member
+from tests.coordinator_api.http.hostile_callers import wait_for
+from tests.coordinator_api.service_process import ServiceProcess
 
 DATABASE = "assignor.sqlite3"
 SMALLEST_FILE = 4_096
 AT_ONCE_S = 2.0
-WELL_AGAIN_S = 30.0
 LONGER_THAN_A_SESSION_S = 11.0
 SHORT_S = 1.0
 LONGEST_HEARTBEAT_S = 5.0
@@ -37,20 +37,15 @@ Fault = Callable[[ServiceProcess], AbstractContextManager[None]]
 
 
 @contextmanager
-def file_is_gone(service: ServiceProcess) -> Iterator[None]:
-    file = service.directory / DATABASE
+def file_is_gone(service: ServiceProcess, ending: str = "") -> Iterator[None]:
+    file = service.directory / f"{DATABASE}{ending}"
     file.rename(service.directory / "elsewhere")
     yield
     (service.directory / "elsewhere").rename(file)
 
 
-@contextmanager
-def log_is_gone(service: ServiceProcess) -> Iterator[None]:
-    """The write-ahead log beside the file, which has the newest writes."""
-    file = service.directory / f"{DATABASE}-wal"
-    file.rename(service.directory / "elsewhere")
-    yield
-    (service.directory / "elsewhere").rename(file)
+log_is_gone = partial(file_is_gone, ending="-wal")
+"""The write-ahead log beside the file, which has the newest writes."""
 
 
 @contextmanager
@@ -84,9 +79,7 @@ def disk_is_full(service: ServiceProcess) -> Iterator[None]:
 def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: Path, fault: Fault, why: str) -> None:
     with ServiceProcess(tmp_path, *QUICK) as service, service.client() as client:
         client.put("/v1/groups/g", json=definition())
-        member = HttpMember(client, "g")
-        assert member.subscribe().status_code == 201
-        settle(member)
+        member = settled_member(client, "g")
 
         with fault(service):
             refused = [client.put(f"/v1/groups/new-{number}", json=definition()) for number in range(3)]
@@ -98,7 +91,7 @@ def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: 
             ready = client.get("/readyz")
             alive = client.get("/livez")
 
-        wait_until_ready(client)
+        wait_for(lambda: client.get("/readyz").status_code == 200)
         declared = client.put("/v1/groups/after", json=definition())
         hold = client.get("/v1/groups/g").json()["levers"]["hold"]
         service.kill()
@@ -121,59 +114,6 @@ def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: 
 
 
 NOT_STORED = "the change could not be stored, so it does not count: "
-
-
-def wait_until_ready(client: httpx.Client) -> None:
-    deadline_s = monotonic() + WELL_AGAIN_S
-    while client.get("/readyz").status_code != 200:
-        assert monotonic() < deadline_s
-        sleep(0.1)
-
-
-def test_should_not_be_ready_once_its_file_is_damaged(tmp_path: Path) -> None:
-    with ServiceProcess(tmp_path) as service, service.client() as client:
-        client.put("/v1/groups/g", json=definition())
-        member = HttpMember(client, "g")
-        assert member.subscribe().status_code == 201
-        before = client.get("/readyz").status_code
-        with (tmp_path / DATABASE).open("r+b") as file:
-            file.write(b"no database at all")
-        deadline_s = monotonic() + WELL_AGAIN_S
-        while (ready := client.get("/readyz")).status_code == 200:
-            assert monotonic() < deadline_s
-            sleep(0.1)
-        beat = member.heartbeat()
-
-    assert before == 200
-    assert problem(ready) == (503, "COORDINATOR_NOT_AVAILABLE")
-    assert ready.json()["parts"]["store"] == "its file is damaged"
-    assert beat.status_code == 200
-
-
-def test_should_serve_the_other_groups_when_one_log_is_damaged(tmp_path: Path) -> None:
-    with ServiceProcess(tmp_path) as service, service.client() as client:
-        for group_id in ("damaged", "other"):
-            client.put(f"/v1/groups/{group_id}", json=definition())
-        service.kill()
-    with sqlite3.connect(tmp_path / DATABASE) as database:
-        database.execute("UPDATE group_records SET body = substr(body, 1, 100) WHERE group_id = 'damaged'")
-    database.close()
-
-    with ServiceProcess(tmp_path) as service, service.client() as client:
-        listed = client.get("/v1/groups").json()
-        shown = run_command(tmp_path, "groups", "list", "--coordinator", service.url).stdout
-        ready = client.get("/readyz")
-        refused = [client.get("/v1/groups/damaged"), client.put("/v1/groups/damaged", json=definition())]
-        member = HttpMember(client, "other")
-        assert member.subscribe().status_code == 201
-
-    why = "the log of group damaged is damaged: record 1 has been changed: its checksum does not fit"
-    assert [each["group_id"] for each in listed["groups"]] == ["other"]
-    assert listed["unreadable"] == [{"group_id": "damaged", "reason": why}]
-    assert " ".join(shown.split()).endswith(f"damaged is not led: {why}")
-    assert (ready.status_code, ready.json()["parts"]) == (200, {"store": "ok", "groups": "some cannot be read"})
-    assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 2
-    assert why in refused[0].json()["detail"]
 
 
 def measured(name: str, directory: Path, fault_s: float) -> MeasuredFault:

@@ -19,7 +19,7 @@ import pytest
 from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program
-from tests.coordinator_api.group_members import HttpMember, new_group, settle
+from tests.coordinator_api.group_members import HttpMember, new_group, settle, settled_member
 from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 from tests.tls_certificates import Authority, put, serial_in, serial_number
@@ -190,9 +190,7 @@ def test_should_lose_no_heartbeat_while_files_are_replaced(site: Site) -> None:
     """Half of them over connections that stay, and half over new ones."""
     stop = threading.Event()
     with site.http(site.client) as http:
-        member = HttpMember(http, new_group(http), session_timeout_ms=600_000)
-        member.subscribe()
-        settle(member)
+        member = settled_member(http, session_timeout_ms=600_000)
         statuses: list[int] = []
         errors: list[Exception] = []
 
@@ -228,7 +226,7 @@ def test_should_let_a_member_take_a_new_certificate_of_its_own_without_a_restart
     monkeypatch.setenv("ASSIGNOR_CLIENT_CERTFILE", str(own))
     with CoordinatorClient(site.service.url) as member:
         assert isinstance(member.group_ids(), list)
-        pool = member._http._transport._pool  # type: ignore[attr-defined]
+        pool = member._http._shared._transport._pool  # type: ignore[union-attr]
         wait_for(lambda: "EXPIRED" in site.answers(own))
         pool.close()
         with pytest.raises(CoordinatorUnavailable, match="it says that the client certificate has run out"):
@@ -247,7 +245,9 @@ def _is_answered(member: CoordinatorClient) -> bool:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("client_variables")
-def test_should_say_to_commands_in_one_line_what_is_wrong_with_certificates(site: Site, tmp_path: Path) -> None:
+def test_should_say_to_commands_in_one_line_what_is_wrong_with_certificates(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def listed(*, url: str = site.service.url, **variables: str) -> tuple[int, str]:
         command = ("groups", "list", "--coordinator", url)
         ended = warm_program.run(command, cwd=tmp_path, environment=clean_environment(variables))
@@ -269,6 +269,11 @@ def test_should_say_to_commands_in_one_line_what_is_wrong_with_certificates(site
         "error: ASSIGNOR_CLIENT_CERTFILE: nowhere.pem cannot be read: No such file or directory\n",
     )
     assert listed(ASSIGNOR_CLIENT_CERTFILE=own) == (0, "")
+    monkeypatch.delenv("SSL_CERT_FILE")
+    code, said = listed(ASSIGNOR_CLIENT_CERTFILE=own)
+    assert (code, said.endswith("): have SSL_CERT_FILE name its authority\n")) == (2, True)
+    with CoordinatorClient(site.service.url) as member, pytest.raises(CoordinatorUnavailable, match="VERIFY_FAILED"):
+        member.group_ids()
 
 
 def test_should_notice_over_tls_that_a_process_has_died(site: Site) -> None:

@@ -14,7 +14,7 @@ from coordinator_client.addresses import (
     CoordinatorAddresses,
     CoordinatorCall,
     is_address,
-    told,
+    outcomes_text,
 )
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"
@@ -35,13 +35,13 @@ def carried_out(
     left_s = call.longest_s
     while (attempt := route.next(left_s)) is not None:
         asked.append((attempt.address, attempt.timeout_s))
-        said = says(attempt.address)
-        if said is None:
+        answer = says(attempt.address)
+        if answer is None:
             left_s -= attempt.timeout_s
             route.unanswered(attempt, "silent")
-        elif isinstance(said, str):
-            assert not route.answered(attempt, 307, f"{said}{attempt.target}")
-        elif route.answered(attempt, said, None):
+        elif isinstance(answer, str):
+            assert not route.answered(attempt, 307, f"{answer}{attempt.target}")
+        elif route.answered(attempt, answer, None):
             return attempt.address, asked, route
     return None, asked, route
 
@@ -98,7 +98,7 @@ def test_should_go_back_to_who_sent_the_call_on_when_the_owner_has_failed() -> N
     answered, asked, route = carried_out(addresses, says.__getitem__)
     assert answered is None
     assert addresses_asked(asked) == ["http://x:1", A, B, C], "nobody is asked twice who has failed"
-    assert route.said == {
+    assert route.outcomes == {
         "http://x:1": "silent",
         A: "silent",
         B: "sends the call on to http://x:1, which has failed",
@@ -111,7 +111,7 @@ def test_should_end_when_coordinators_send_a_call_round_in_a_circle() -> None:
     says: dict[str, Says] = {A: B, B: A}
     answered, asked, route = carried_out(CoordinatorAddresses((A, B)), says.__getitem__)
     assert (answered, addresses_asked(asked)) == (None, [A, B, A, B])
-    assert route.said[B] == f"sends the call on to {A}, after 3 others did so"
+    assert route.outcomes[B] == f"sends the call on to {A}, after 3 others did so"
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_should_not_follow_a_redirect_that_leads_astray(here: str, location: str
     assert attempt is not None
     assert not route.answered(attempt, 307, location)
     assert route.next(10.0) is None
-    assert route.said[here].endswith(why)
-    assert "secret" not in route.said[here]
+    assert route.outcomes[here].endswith(why)
+    assert "secret" not in route.outcomes[here]
 
 
 @pytest.mark.parametrize(("here", "there"), [(A, B), (A, "https://b:1"), ("https://a:1", "https://b:1")])
@@ -218,9 +218,9 @@ def test_should_not_take_broken_text_for_an_address(text: str) -> None:
 
 
 def test_should_name_addresses_unless_there_is_one_that_the_caller_knows() -> None:
-    assert told({A: "refused"}, (A,)) == "refused"
-    assert told({B: "refused"}, (A,)) == f"{B}: refused"
-    assert told({A: "refused", B: "silent"}, (A, B)) == f"{A}: refused; {B}: silent"
+    assert outcomes_text({A: "refused"}, (A,)) == "refused"
+    assert outcomes_text({B: "refused"}, (A,)) == f"{B}: refused"
+    assert outcomes_text({A: "refused", B: "silent"}, (A, B)) == f"{A}: refused; {B}: silent"
 
 
 def test_should_prefer_a_url_of_https_for_what_tls_needs() -> None:
@@ -249,33 +249,33 @@ def test_should_end_each_call_in_time_and_ask_nobody_again_who_failed(
 
         def says(url: str, failed: list[str] = failed, earlier: list[tuple[str, Says]] = earlier) -> Says:
             assert url not in failed
-            said = next(left)
+            answer = next(left)
             if url not in urls and earlier and earlier[-1][0].startswith("https:"):
                 assert url.startswith("https:"), "no token goes from https to http"
-            if said in (None, 502, 503, 504):
+            if answer in (None, 502, 503, 504):
                 failed.append(url)
-            earlier.append((url, said))
-            return said
+            earlier.append((url, answer))
+            return answer
 
         answered, asked, route = carried_out(addresses, says, call)
         # the first one asked may be where an earlier call was sent on to
         assert len(asked) <= len({*urls, asked[0][0]}) + MOST_REDIRECTS
-        assert sum(timeout_s for (_, timeout_s), (_, said) in zip(asked, earlier, strict=True) if said is None) <= (
+        assert sum(timeout_s for (_, timeout_s), (_, answer) in zip(asked, earlier, strict=True) if answer is None) <= (
             call.longest_s + 1e-6
         )
         assert all(timeout_s > 0 for _, timeout_s in asked)
         if answered is not None:
             assert addresses.current("g") == answered
         elif not one_address:
-            assert set(urls) <= set(route.said), "all were asked"
-        assert route.said.keys() >= set(failed)
+            assert set(urls) <= set(route.outcomes), "all were asked"
+        assert route.outcomes.keys() >= set(failed)
 
 
 @given(listed, st.data())
 def test_should_find_the_one_that_answers_wherever_it_is(urls: list[str], data: st.DataObject) -> None:
     """One call does, and heartbeats do with so many as there are addresses, or one more after a redirect's failure."""
     addresses = CoordinatorAddresses(urls)
-    beat = CoordinatorCall("/v1/groups/g/heartbeat", 1.0, wait_ms=100, one_address=True)
+    heartbeat = CoordinatorCall("/v1/groups/g/heartbeat", 1.0, wait_ms=100, one_address=True)
     for _ in range(5):
         alive = data.draw(st.sampled_from(urls))
         if data.draw(st.booleans()):
@@ -285,6 +285,6 @@ def test_should_find_the_one_that_answers_wherever_it_is(urls: list[str], data: 
         if data.draw(st.booleans()):
             assert carried_out(addresses, says.__getitem__)[0] == alive
         else:
-            found = [carried_out(addresses, says.__getitem__, beat)[0] for _ in range(len(urls) + 1)]
+            found = [carried_out(addresses, says.__getitem__, heartbeat)[0] for _ in range(len(urls) + 1)]
             assert alive in found
             assert found[-1] == alive, "and stays there"

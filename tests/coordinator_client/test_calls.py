@@ -1,4 +1,4 @@
-"""What every caller of a coordinator goes by."""
+"""Addresses, tokens and refusals, as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from coordinator_client.calls import (
     CoordinatorAddress,
     NoAnswer,
     Refusal,
-    TimeLeft,
     addresses_of,
     group_path,
     read_token,
@@ -26,11 +25,11 @@ def test_should_read_the_token_anew_for_each_call(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
     address = CoordinatorAddress("http://127.0.0.1:8080/", file)
-    assert address.headers() == {"Authorization": "Bearer first"}
+    assert address.token() == "first"
 
     file.write_text("second")
 
-    assert address.headers() == {"Authorization": "Bearer second"}
+    assert address.token() == "second"
     assert address.addresses.urls == ("http://127.0.0.1:8080",)
 
 
@@ -40,7 +39,7 @@ def test_should_take_the_token_of_the_environment_without_a_file(monkeypatch: py
 
     monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN")
 
-    assert CoordinatorAddress("https://coordinator").headers() == {}
+    assert CoordinatorAddress("https://coordinator").token() is None
 
 
 def test_should_name_what_a_token_comes_from_that_no_header_can_carry(
@@ -89,7 +88,7 @@ def test_should_take_several_urls_and_each_of_them_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("http://a,b:1", "--coordinator: address 2 of 2 must be a URL such as http://127.0.0.1:8080, not 'b:1'"),
         ("http://a,,http://b", "--coordinator: address 2 of 3 must be a URL such as http://127.0.0.1:8080, not ''"),
@@ -103,10 +102,10 @@ def test_should_take_several_urls_and_each_of_them_once() -> None:
         ),
     ],
 )
-def test_should_name_the_bad_one_of_several_urls(text: str, said: str) -> None:
+def test_should_name_the_bad_one_of_several_urls(text: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         CoordinatorAddress(text)
-    assert str(refused.value) == said
+    assert str(refused.value) == message
 
 
 def test_should_not_repeat_the_one_of_several_urls_that_has_a_secret() -> None:
@@ -120,18 +119,6 @@ def test_should_say_what_became_of_a_call_at_each_address() -> None:
     assert (
         str(NoAnswer({"http://a": "refused", "http://b": "silent"}, addresses)) == "http://a: refused; http://b: silent"
     )
-
-
-def test_should_take_the_time_of_all_steps_from_one_time() -> None:
-    left = TimeLeft(60.0)
-    assert sorted(left) == ["connect", "pool", "read", "write"]
-    assert left["connect"] == 2.0
-    assert 2.0 < left["read"] <= 60.0
-    assert left["pool"] >= left["write"], "it passes"
-    assert len(left) == 4
-    assert left.get("anything else") is None
-    over = TimeLeft(-1.0)
-    assert 0.0 < over["connect"] == over["read"] < 0.01, "no time is not for ever"
 
 
 def test_should_name_a_group_whatever_characters_its_id_has() -> None:
@@ -169,6 +156,23 @@ def test_should_read_what_a_refusal_says(status: int, body: object, refusal: Ref
 def test_should_show_the_beginning_of_an_answer_that_is_not_a_coordinators() -> None:
     assert refusal_of(502, b"<html>" + b"x" * 1_000) == Refusal(502, None, "<html>" + "x" * 294)
     assert refusal_of(502, b"\xff").code is None
+    assert refusal_of(502, b"", "Bad Gateway") == Refusal(502, None, "Bad Gateway")
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "seconds"),
+    [
+        (429, "2", 2.0),
+        (429, "100000", 60.0),
+        (429, "Sun, 22 Nov 2026 12:00:00 GMT", None),
+        (429, "", None),
+        (503, "1", None),
+    ],
+)
+def test_should_know_how_long_an_overloaded_coordinator_wants_its_callers_to_wait(
+    status: int, retry_after: str, seconds: float | None
+) -> None:
+    assert refusal_of(status, b"{}", retry_after=retry_after).retry_after_s == seconds
 
 
 def test_should_follow_a_token_file_that_changes_and_keep_the_token_of_one_that_is_gone(
@@ -182,11 +186,11 @@ def test_should_follow_a_token_file_that_changes_and_keep_the_token_of_one_that_
     assert (read_token(None), token.current()) == ("first", "first")
 
     file.write_text("second\n")
-    assert token.looked_up() == "second"
+    assert token.reread() == "second"
     file.write_text("")
-    assert token.looked_up() == "second"
+    assert token.reread() == "second"
     file.unlink()
-    assert token.looked_up() == "second"
+    assert token.reread() == "second"
     file.write_text("third")
-    assert token.looked_up() == "third"
+    assert token.reread() == "third"
     assert "third" not in repr(token)

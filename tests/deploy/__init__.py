@@ -1,1 +1,1 @@
-"""What deploy/ gives to other systems."""
+"""The files of deploy/ for other systems."""

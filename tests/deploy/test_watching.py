@@ -45,7 +45,7 @@ ONLY_WHEN_IT_HAPPENS = ("assignor_shed_requests_total",)
 
 @contextmanager
 def served(metrics: InstanceMetrics) -> Iterator[str]:
-    """What an instance shows of itself, at an address of its own. Gives host and port."""
+    """Serve the metrics of an instance at an address of its own. Yields host and port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

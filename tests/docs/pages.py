@@ -66,7 +66,7 @@ def broken(page: str, target: str) -> bool:
 
 
 def anchors(file: Path) -> set[str]:
-    """What a git forge makes of the headings of a page: lower case, no punctuation, hyphens for spaces."""
+    """The anchors that a git forge makes of a page's headings: lower case, no punctuation, hyphens for spaces."""
     found: set[str] = set()
     for title in _HEADING.findall(_FENCE.sub("", file.read_text(encoding="utf-8"))):
         slug = re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", title).lower()).replace(" ", "-")

@@ -70,9 +70,8 @@ SHELL_NOT_RUN = {
     "docs/kafka/topology.md": "needs the log of a JVM application: tests/assignor/recording",
     "docs/kafka/oracle.md": "needs a JDK and Maven: it is what `make test-kafka` runs",
     "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
-    "docs/how-to/complete-commands-in-the-shell.md": "writes shell files: tests/assignor_cli/test_help.py",
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
-    "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
+    "docs/how-to/install.md": "installs from PyPI, writes shell files: tests/package, tests/assignor_cli/test_help.py",
     "docs/how-to/look-at-a-group.md": "a demo that ends when it is interrupted: tests/acceptance/test_demo.py",
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
     "docs/how-to/repair-a-group.md": "a damaged database: tests/coordinator_api/test_log_repair.py",
@@ -87,9 +86,8 @@ SLOW = ("replay", "sweep")
 TAKES_SECONDS = (
     "docs/how-to/run-on-one-machine.md",
     "docs/how-to/read-a-store-from-outside.md",
-    "docs/how-to/see-a-topology.md",
 )
-"""Their programs start processes, or draw."""
+"""Their programs start processes."""
 
 
 def recorded_document() -> dict[str, Any]:

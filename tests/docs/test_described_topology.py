@@ -15,7 +15,7 @@ PAGE = "docs/kafka/topology.md"
 
 
 def description() -> str:
-    """What Kafka's Topology#describe says of a word count, which the DSL here says to the letter."""
+    """The text of Kafka's Topology#describe for a word count. The DSL here gives the same text."""
     builder = StreamsBuilder()
     words = builder.stream("lines", STRING, STRING).flat_map_values(str.split)
     by_word = words.group_by(lambda _line, word: word, key_serde=STRING, value_serde=STRING, name="counts")

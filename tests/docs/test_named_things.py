@@ -1,4 +1,4 @@
-"""What a page names in its text is in the code: configs, metrics, options; and defaults in brackets are the code's."""
+"""Names in the text of a page are in the code: configs, metrics, options. Defaults in brackets equal the code's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FACTORS = {"": 1, "ms": 1, "s": 1_000, "minutes": 60_000, "MiB": 1 << 20}
 
 
 def named(page: str) -> Iterator[str]:
-    """What stands between backquotes in the text of a page."""
+    """The text between backquotes on a page."""
     return (found[1] for found in _CODE.finditer(prose(page)))
 
 

@@ -42,7 +42,7 @@ def build(source: Path, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 class Loads(HTMLParser):
-    """What a browser fetches when it shows the page."""
+    """The files that a browser fetches when it shows the page."""
 
     def __init__(self) -> None:
         super().__init__()

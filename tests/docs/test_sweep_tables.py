@@ -32,7 +32,7 @@ SWEEPS = [pytest.param(page, *each, id=f"{page} {place}") for page in PAGES for 
 @pytest.mark.long
 @pytest.mark.parametrize(("page", "arguments", "printed"), SWEEPS)
 def test_should_print_the_table_of_the_page(page: str, arguments: list[str], printed: str, tmp_path: Path) -> None:
-    """Where the reader has the recordings, and the modules that the page tells him to write."""
+    """A directory with the recordings and the modules that the page's reader has."""
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     for block in blocks(page):
         if block.language == "python":

@@ -271,53 +271,22 @@ def run_window_script(width_ms: int, processor: CaseProcessor, record: AnyRecord
 
 # queries of keyValueScript: parameters after the record
 
-
-def _get(processor: CaseProcessor, record: AnyRecord, key: str) -> None:
-    processor.answer(record, key, processor.store.get(key))
-
-
-def _delete(processor: CaseProcessor, record: AnyRecord, key: str) -> None:
-    processor.answer(record, key, processor.store.delete(key))
-
-
-def _put_if_absent(processor: CaseProcessor, record: AnyRecord, key: str, value: str) -> None:
-    processor.answer(record, key, processor.store.put_if_absent(key, value))
-
-
-def _put_all(processor: CaseProcessor, _record: AnyRecord, key: str, value: str, deleted: str) -> None:
-    processor.store.put_all([(key, value), (deleted, None)])
-
-
-def _all(processor: CaseProcessor, record: AnyRecord) -> None:
-    processor.answer_all(record, processor.store.all())
-
-
-def _reverse_all(processor: CaseProcessor, record: AnyRecord) -> None:
-    processor.answer_all(record, processor.store.reverse_range(None, None))
-
-
-def _range(processor: CaseProcessor, record: AnyRecord, start: str | None, end: str | None) -> None:
-    processor.answer_all(record, processor.store.range(start, end))
-
-
-def _reverse_range(processor: CaseProcessor, record: AnyRecord, start: str | None, end: str | None) -> None:
-    processor.answer_all(record, processor.store.reverse_range(start, end))
-
-
-def _prefix(processor: CaseProcessor, record: AnyRecord, prefix: str) -> None:
-    processor.answer_all(record, processor.store.prefix_scan(prefix.encode()))
-
-
 KEY_VALUE_QUERIES: dict[str, Callable[..., None]] = {
-    "get": _get,
-    "delete": _delete,
-    "putIfAbsent": _put_if_absent,
-    "putAll": _put_all,
-    "all": _all,
-    "reverseAll": _reverse_all,
-    "range": _range,
-    "reverseRange": _reverse_range,
-    "prefix": _prefix,
+    "get": lambda processor, record, key: processor.answer(record, key, processor.store.get(key)),
+    "delete": lambda processor, record, key: processor.answer(record, key, processor.store.delete(key)),
+    "putIfAbsent": lambda processor, record, key, value: processor.answer(
+        record, key, processor.store.put_if_absent(key, value)
+    ),
+    "putAll": lambda processor, _record, key, value, deleted: processor.store.put_all([(key, value), (deleted, None)]),
+    "all": lambda processor, record: processor.answer_all(record, processor.store.all()),
+    "reverseAll": lambda processor, record: processor.answer_all(record, processor.store.reverse_range(None, None)),
+    "range": lambda processor, record, start, end: processor.answer_all(record, processor.store.range(start, end)),
+    "reverseRange": lambda processor, record, start, end: processor.answer_all(
+        record, processor.store.reverse_range(start, end)
+    ),
+    "prefix": lambda processor, record, prefix: processor.answer_all(
+        record, processor.store.prefix_scan(prefix.encode())
+    ),
 }
 
 # queries of windowScript: the width of windows after the record
@@ -329,19 +298,12 @@ def _fetch(processor: CaseProcessor, record: AnyRecord, width_ms: int) -> None:
     processor.answer_all(record, [(f"t{start_ms}", value) for start_ms, value in found])
 
 
-def _all_windows(processor: CaseProcessor, record: AnyRecord, _width_ms: int) -> None:
-    processor.answer_all(record, processor.store.fetch_all(0, MAX_LONG))
-
-
-def _fetch_all(processor: CaseProcessor, record: AnyRecord, width_ms: int) -> None:
-    from_ms = max(0, record.timestamp_ms - width_ms)
-    processor.answer_all(record, processor.store.fetch_all(from_ms, record.timestamp_ms))
-
-
 WINDOW_QUERIES: dict[str, Callable[..., None]] = {
     "fetch": _fetch,
-    "all": _all_windows,
-    "fetchAll": _fetch_all,
+    "all": lambda processor, record, _width_ms: processor.answer_all(record, processor.store.fetch_all(0, MAX_LONG)),
+    "fetchAll": lambda processor, record, width_ms: processor.answer_all(
+        record, processor.store.fetch_all(max(0, record.timestamp_ms - width_ms), record.timestamp_ms)
+    ),
 }
 
 QUERIES = {"keyValueScript": KEY_VALUE_QUERIES, "windowScript": WINDOW_QUERIES}

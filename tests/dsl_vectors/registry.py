@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,11 +12,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Registry:
-    """`what`: what kind of function it holds, for the name of one that is not known."""
+    """`what`: what kind of function it holds, for the name of one that is not known. `functions`: by name; each takes
+    the written parameters first, then those of the call.
+    """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, functions: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self._what = what
-        self._by_name: dict[str, Callable[..., Any]] = {}
+        self._by_name: dict[str, Callable[..., Any]] = dict(functions or {})
 
     def named(self, *names: str) -> Callable[[Function], Function]:
         """Register the decorated function. It takes the written parameters first, then those of the call."""

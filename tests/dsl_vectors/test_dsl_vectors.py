@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -81,22 +80,6 @@ def change_key(written: Written) -> None:
     written["outputs"][-1]["key"] = "other"
 
 
-def change_value(written: Written) -> None:
-    written["outputs"][-1]["value"] = None if written["outputs"][-1]["value"] else "other"
-
-
-def change_timestamp(written: Written) -> None:
-    written["outputs"][-1]["timestamp_ms"] += 1
-
-
-def change_input(written: Written) -> None:
-    written["outputs"][-1]["after"] += 1
-
-
-def change_topic(written: Written) -> None:
-    written["outputs"][-1]["topic"] = "other"
-
-
 def change_order(written: Written) -> None:
     written["outputs"].reverse()
 
@@ -118,10 +101,6 @@ def change_type(written: Written) -> None:
     "change",
     [
         change_key,
-        change_value,
-        change_timestamp,
-        change_input,
-        change_topic,
         change_order,
         leave_out_output,
         repeat_output,
@@ -138,71 +117,10 @@ def test_should_report_a_changed_output(
     assert f"different: {written['id']}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("part", [0, 1])
-def test_should_report_a_changed_header(part: int, equal: list[Written], tmp_path: Path) -> None:
-    written = first(equal, lambda each: any("headers" in output for output in each["outputs"]))
-    headers = next(output["headers"] for output in written["outputs"] if "headers" in output)
-    headers[0][part] = "other"
-
-    assert judged_file(tmp_path / "changed.jsonl", written) == 1
-
-
-def test_should_report_changed_dropped_records(equal: list[Written], tmp_path: Path) -> None:
-    written = first(equal, lambda each: each.get("dropped_records", 0) > 0)
-    written["dropped_records"] += 1
-
-    assert judged_file(tmp_path / "changed.jsonl", written) == 1
-
-
-@pytest.mark.parametrize("kind", ["keyValue", "window"])
-def test_should_report_a_changed_store(kind: str, equal: list[Written], tmp_path: Path) -> None:
-    def has_rows(written: Written) -> bool:
-        stores = written.get("stores", {}).values()
-        return any(store is not None and store["type"] == kind and store["rows"] for store in stores)
-
-    written = first(equal, has_rows)
-    store = next(store for store in written["stores"].values() if store and store["rows"])
-    store["rows"][0][-1] = "other"
-
-    assert judged_file(tmp_path / "changed.jsonl", written) == 1
-
-
-@pytest.mark.parametrize("part", [0, 1])
-def test_should_report_changed_internal_topics(part: int, equal: list[Written], tmp_path: Path) -> None:
-    """Their counts and their checksums."""
-    written = first(equal, lambda each: bool(each.get("internal")))
-    next(iter(written["internal"].values()))[part] += 1
-
-    assert judged_file(tmp_path / "changed.jsonl", written) == 1
-
-
 def test_should_report_an_internal_topic_of_another_name(equal: list[Written], tmp_path: Path) -> None:
     written = first(equal, lambda each: bool(each.get("internal")))
     name, counts = written["internal"].popitem()
     written["internal"][f"{name}-other"] = counts
-
-    assert judged_file(tmp_path / "changed.jsonl", written) == 1
-
-
-@pytest.mark.parametrize("part", ["class", "message", "rootClass", "rootMessage"])
-def test_should_report_a_changed_error(part: str, equal: list[Written], tmp_path: Path) -> None:
-    written = first(equal, lambda each: part in each.get("error", {}))
-    written["error"][part] += " other"
-
-    assert judged_file(tmp_path / "changed.jsonl", written) == 1
-
-
-@pytest.mark.parametrize("place, other", [("build", "start"), ("start", "build")])
-def test_should_report_an_error_at_another_step(place: str, other: str, equal: list[Written], tmp_path: Path) -> None:
-    written = first(equal, lambda each: each.get("error", {}).get("at") == place)
-    written["error"]["at"] = other
-
-    assert judged_file(tmp_path / "changed.jsonl", written) == 1
-
-
-def test_should_report_an_error_at_another_input(equal: list[Written], tmp_path: Path) -> None:
-    written = first(equal, lambda each: isinstance(each.get("error", {}).get("at"), int))
-    written["error"]["at"] += 1
 
     assert judged_file(tmp_path / "changed.jsonl", written) == 1
 
@@ -290,7 +208,7 @@ def test_should_document_dead_letters_that_kafkas_driver_loses(equal: list[Writt
     assert judge(Case(written)).verdict is Verdict.DIFFERENT
 
 
-# options, and files that cannot be read
+# options
 
 
 def test_should_write_what_differs(equal: list[Written], tmp_path: Path) -> None:
@@ -305,64 +223,3 @@ def test_should_write_what_differs(equal: list[Written], tmp_path: Path) -> None
     assert line["differences"] == [
         f"dropped: {written['dropped_records']} in Kafka, {written['dropped_records'] - 1} here"
     ]
-
-
-def test_should_show_a_case_with_both_answers(equal: list[Written], capsys: pytest.CaptureFixture[str]) -> None:
-    written = first(equal, lambda each: bool(each["outputs"]))
-
-    assert main([str(SAMPLE), "--show", written["id"]]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    output = json.dumps(written["outputs"][0], ensure_ascii=False)
-    assert f"Kafka outputs: {output}" in shown
-    assert f"here outputs: {output}" in shown
-    assert shown[-1] == "equal"
-
-
-def test_should_refuse_to_show_a_case_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(SAMPLE), "--show", "nobody"]) == 2
-    assert capsys.readouterr().err == "no file has a case nobody\n"
-
-
-@pytest.mark.parametrize(
-    "content, problem",
-    [
-        ("", "the file has no case"),
-        ('{"id": "a"', "line 1: not JSON"),
-        ("[]", "line 1: a case is a JSON object"),
-        ('{"id": "a", "family": "f", "kind": "k", "topics": {}, "inputs": []}', "the case has no topology, outputs"),
-        (
-            '{"id": "a", "family": "f", "kind": "k", "topics": {}, "topology": [], "outputs": [], '
-            '"inputs": [{"topic": "in", "key": null, "value": null, "timestamp_ms": 0}]}',
-            "input 0 is for topic in, which topics does not name",
-        ),
-        (
-            '{"id": "a", "family": "f", "kind": "k", "topics": {}, "topology": [], "inputs": [], '
-            '"outputs": [{"topic": "out"}]}',
-            "output 0 has no after, key, value, timestamp_ms",
-        ),
-    ],
-)
-def test_should_refuse_a_file_that_is_not_one_of_cases(
-    content: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "cases.jsonl"
-    path.write_text(content, encoding="utf-8")
-
-    assert main([str(path)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert str(path) in error
-    assert problem in error
-
-
-@pytest.mark.parametrize("name", ["nowhere.jsonl", "nowhere.jsonl.gz", "cut.jsonl.gz", "plain.jsonl.gz"])
-def test_should_refuse_a_file_that_cannot_be_read(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"id": "a"}\n' * 100)[:-9])
-    (tmp_path / "plain.jsonl.gz").write_bytes(b'{"id": "a"}\n')
-
-    assert main([str(tmp_path / name)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert name in error

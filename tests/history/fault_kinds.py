@@ -51,15 +51,22 @@ def fault_kinds(
         return {name: happens(member) for name, member in by_name.items()}
 
     def of_proxies(change: Callable[[FaultyProxy], object], back: Callable[[FaultyProxy], object]) -> dict[str, Fault]:
-        return {f"proxy of {name}": partial(_changed, proxies, name, change, back) for name in proxies.names}
+        return {
+            f"proxy of {name}": partial(
+                _between, partial(proxies.change, name, change), partial(proxies.change, name, back)
+            )
+            for name in proxies.names
+        }
 
     kinds = [
-        FaultKind("coordinator killed", 10, 3.0, {COORDINATOR: partial(_coordinator_killed, coordinator)}),
-        FaultKind("coordinator frozen", 6, 12.0, {COORDINATOR: partial(_coordinator_frozen, coordinator)}),
+        FaultKind("coordinator killed", 10, 3.0, {COORDINATOR: partial(_between, coordinator.kill, coordinator.start)}),
+        FaultKind(
+            "coordinator frozen", 6, 12.0, {COORDINATOR: partial(_between, coordinator.freeze, coordinator.thaw)}
+        ),
         FaultKind("database locked", 4, 6.0, {COORDINATOR: partial(_locked, coordinator_directory / _DATABASE)}),
-        FaultKind("member killed", 14, 6.0, of_members(lambda member: partial(_member_killed, member))),
-        FaultKind("member frozen", 10, 12.0, of_members(lambda member: partial(_member_frozen, member))),
-        FaultKind("member restarted", 8, 6.0, of_members(lambda member: partial(_member_restarted, member))),
+        FaultKind("member killed", 14, 6.0, of_members(lambda member: partial(_between, member.kill, member.start))),
+        FaultKind("member frozen", 10, 12.0, of_members(lambda member: partial(_between, member.freeze, member.thaw))),
+        FaultKind("member restarted", 8, 6.0, of_members(lambda member: partial(_between, member.leave, member.start))),
         FaultKind("connections broken", 12, 1.0, of_proxies(FaultyProxy.break_all, lambda _: None)),
         FaultKind("callers turned away", 4, 8.0, of_proxies(_refuse, _refuse_no_more)),
         FaultKind("answers lost", 12, 8.0, of_proxies(_lose, _lose_no_more)),
@@ -73,21 +80,12 @@ def fault_kinds(
 
 
 @contextmanager
-def _coordinator_killed(coordinator: FreezableCoordinator) -> Iterator[None]:
-    coordinator.kill()
+def _between(begin: Callable[[], object], end: Callable[[], object]) -> Iterator[None]:
+    begin()
     try:
         yield
     finally:
-        coordinator.start()
-
-
-@contextmanager
-def _coordinator_frozen(coordinator: FreezableCoordinator) -> Iterator[None]:
-    coordinator.freeze()
-    try:
-        yield
-    finally:
-        coordinator.thaw()
+        end()
 
 
 @contextmanager
@@ -99,47 +97,6 @@ def _locked(database: Path) -> Iterator[None]:
         connection.execute("ROLLBACK")
     finally:
         connection.close()
-
-
-@contextmanager
-def _member_killed(member: MemberProcess) -> Iterator[None]:
-    member.kill()
-    try:
-        yield
-    finally:
-        member.start()
-
-
-@contextmanager
-def _member_frozen(member: MemberProcess) -> Iterator[None]:
-    member.freeze()
-    try:
-        yield
-    finally:
-        member.thaw()
-
-
-@contextmanager
-def _member_restarted(member: MemberProcess) -> Iterator[None]:
-    member.leave()
-    try:
-        yield
-    finally:
-        member.start()
-
-
-@contextmanager
-def _changed(
-    proxies: Proxies,
-    name: str,
-    change: Callable[[FaultyProxy], object],
-    back: Callable[[FaultyProxy], object],
-) -> Iterator[None]:
-    proxies.change(name, change)
-    try:
-        yield
-    finally:
-        proxies.change(name, back)
 
 
 def _refuse(proxy: FaultyProxy) -> None:

@@ -81,9 +81,3 @@ def test_should_end_with_1_and_show_the_contradiction_of_an_invalid_history(
     lines = report.splitlines()
     assert any("[0.220 s to 0.225 s] p0 heartbeat" in line and "'generation_id': 3" in line for line in lines)
     assert any("[0.300 s to 0.305 s] p0 heartbeat" in line and "'generation_id': 2" in line for line in lines)
-
-
-def test_should_end_with_2_where_there_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, report = judged(tmp_path, capsys)
-
-    assert (code, report) == (2, "")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import permutations
 
-from tests.history.linearizability import Timed, first_impossible, shortest_witness
+from tests.history.linearizability import Timed, first_impossible
 from tests.history.registers import ANY, NOTHING, Step, Value, after
 
 HISTORIES = 1_500
@@ -58,17 +57,3 @@ def test_should_agree_with_a_search_through_all_orders() -> None:
         assert is_possible == has_an_order(calls), (number, calls)
         found[is_possible] += 1
     assert min(found.values()) > HISTORIES / 10
-
-
-def test_should_keep_an_impossible_history_impossible_when_it_is_shortened() -> None:
-    chance = random.Random(19)
-    shortened = 0
-    for _ in range(HISTORIES):
-        calls = some_calls(chance)
-        witness = shortest_witness(calls, NOTHING, after)
-        if witness is None:
-            continue
-        others = [replace(call, is_optional=True) for call in calls if call not in witness and not call.is_read]
-        assert not has_an_order([*witness, *others])
-        shortened += len(witness) < len(calls)
-    assert shortened > HISTORIES / 10

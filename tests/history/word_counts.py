@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from streams_runtime import LONG, STRING, Application, NewTopic, StreamsBuilder, open_log
+from streams_runtime import LONG, STRING, Application, NewTopic, StreamsBuilder, open_log, read_topic
 from streams_runtime.local_run.local_run import Progress, ProgressMeter
-from streams_runtime.logs.base import Log
 from tests.history.calls import Counts
 
 PARTITIONS = 4
@@ -21,7 +18,6 @@ PROBING_INTERVAL = "probing.rebalance.interval.ms"
 FIRST_PROBING_INTERVAL_MS = 60_000
 _VOCABULARY = tuple(f"word-{number}" for number in range(300))
 _WORDS_A_LINE = 4
-_POLL_RECORDS = 10_000
 
 
 def word_count(
@@ -89,7 +85,8 @@ class WordFeed:
         found: dict[str, int] = {}
         twice: list[str] = []
         seen: set[tuple[str, int]] = set()
-        for word, number in _records(self._log, _counts(self._group)):
+        for record in read_topic(self._log, _counts(self._group), STRING, LONG):
+            word, number = str(record.key), record.value or 0
             if (word, number) in seen:
                 twice.append(f"{word} {number}")
             seen.add((word, number))
@@ -100,19 +97,3 @@ class WordFeed:
     def close(self) -> None:
         self._producer.close()
         self._log.close()
-
-
-def _records(log: Log, topic: str) -> Iterator[tuple[str, int]]:
-    """All that the application has committed, each partition in its order."""
-    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    ends = log.end_offsets(partitions)
-    with closing(log.consumer()) as consumer:
-        consumer.assign(partitions)
-        for partition in partitions:
-            consumer.seek(partition, 0)
-        while any((consumer.position(partition) or 0) < end for partition, end in ends.items()):
-            for batch in consumer.poll(100, _POLL_RECORDS):
-                for key, value in zip(batch.keys, batch.values, strict=True):
-                    assert key is not None
-                    assert value is not None
-                    yield STRING.deserialize(key), LONG.deserialize(value)

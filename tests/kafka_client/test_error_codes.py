@@ -1,4 +1,4 @@
-"""Which answers of brokers mean that asking again may help: all that Kafka's own clients ask again for."""
+"""Answers of brokers that are retried: those that Kafka's own clients retry."""
 
 from __future__ import annotations
 

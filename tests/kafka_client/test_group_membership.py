@@ -1,4 +1,4 @@
-"""One member of a classic group against a real coordinator: raw bytes in and out, and what it is told."""
+"""One member of a classic group against a real coordinator: raw bytes in and out, and the answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Make = Callable[..., GroupMembership]
 
 @asynccontextmanager
 async def members(broker: Broker) -> AsyncIterator[Make]:
-    """What makes members of one group, which are closed with the context; within half a minute."""
+    """Yields a factory of members of one group. The context closes them, and lasts half a minute at most."""
     group = f"membership-{uuid.uuid4().hex[:8]}"
     made: list[GroupMembership] = []
 

@@ -36,7 +36,7 @@ def properties(certificates: Certificates, user: str = "alice", password: str = 
 
 
 def refusal(settings: ClientSettings) -> str:
-    """What the user reads; at once, not after the time-out."""
+    """The error appears at once, not after the time-out."""
 
     async def ask() -> None:
         async with ClusterAdmin(settings) as admin:

@@ -1,4 +1,4 @@
-"""What `assignor lead` and `assignor record` make of their options, without a command line and without Kafka."""
+"""The settings from options of `assignor lead` and `assignor record`, without a command line and without Kafka."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from assignor.errors import InputError
 from coordinator_client.calls import CoordinatorAddress
-from kafka_groups.leader.command import LeadOptions
+from kafka_groups.leader.lead_command import LeadOptions
 from kafka_groups.leader.leading import Reporting
-from kafka_groups.recorder.command import RecordOptions
 from kafka_groups.recorder.following import RecordingLimits
+from kafka_groups.recorder.record_command import RecordOptions
 
 BROKER = "127.0.0.1:9092"
 
@@ -65,19 +65,19 @@ def test_should_record_as_the_options_say(tmp_path: Path) -> None:
     try:
         assert [choices.group for choices in following.groups] == ["orders"]
         assert following.limits == RecordingLimits(3, 2.0, at_end=True)
-        assert (following.from_start, following.look_every_s, following.coordinator) == (False, 0.1, None)
+        assert (following.from_start, following.poll_interval_s, following.coordinator) == (False, 0.1, None)
     finally:
         following.output.close()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "--bootstrap-server: is missing"),
         ({"from_log": "app.log", "bootstrap_server": BROKER}, "--from-log: reads a log alone"),
         ({"from_log": "app.log", "group": ["g"]}, "--from-log: reads a log alone"),
     ],
 )
-def test_should_refuse_options_that_do_not_go_together(options: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_should_refuse_options_that_do_not_go_together(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         RecordOptions(**options)  # type: ignore[arg-type]

@@ -1,11 +1,13 @@
-"""What --store, --copartitioned, --not-copartitioned and topology.optimization say of a described topology."""
+"""The facts that --store, --copartitioned, --not-copartitioned and topology.optimization add to a described
+topology.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from assignor.errors import InputError
-from assignor.topology.described.copartition import CopartitionFacts
+from kafka_groups.described.copartition import CopartitionFacts
 from kafka_groups.topology_facts import topology_facts
 
 

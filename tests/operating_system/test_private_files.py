@@ -1,4 +1,4 @@
-"""What is new belongs to its owner alone, whatever the umask is, and a lock to whoever may write what it guards."""
+"""New files belong to their owner alone, whatever the umask is. Users that may write a file may open its lock."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from operating_system.private_files import (
+    access_warning,
     create_private_file,
-    how_to_close,
     make_private_directory,
     open_lock,
     private_opener,
@@ -130,18 +130,19 @@ def taken_by_nobody(lock: Path) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_should_say_how_to_close_what_others_can_open(reachable: Path) -> None:
+def test_should_say_access_warning_what_others_can_open(reachable: Path) -> None:
     file, directory = reachable / "file", reachable / "directory"
     file.touch()
     file.chmod(0o644)
     directory.mkdir()
     directory.chmod(0o755)
 
-    assert how_to_close(file) == f"{file} can be opened by other users of this machine: chmod 600 {file}"
-    assert how_to_close(directory) == f"{directory} can be opened by other users of this machine: chmod 700 {directory}"
+    warning = "can be opened by other users of this machine"
+    assert access_warning(file) == f"{file} {warning}: chmod 600 {file}"
+    assert access_warning(directory) == f"{directory} {warning}: chmod 700 {directory}"
     file.chmod(0o600)
-    assert how_to_close(file) is None
-    assert how_to_close(reachable / "nothing") is None
+    assert access_warning(file) is None
+    assert access_warning(reachable / "nothing") is None
 
 
 def test_should_say_nothing_of_what_a_closed_directory_is_around(reachable: Path) -> None:
@@ -150,7 +151,7 @@ def test_should_say_nothing_of_what_a_closed_directory_is_around(reachable: Path
     file.touch()
     file.chmod(0o644)
 
-    assert how_to_close(file) is None
+    assert access_warning(file) is None
 
 
 def test_should_warn_once_in_a_process(reachable: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -161,4 +162,4 @@ def test_should_warn_once_in_a_process(reachable: Path, caplog: pytest.LogCaptur
     warn_if_readable_by_others(file)
     warn_if_readable_by_others(file)
 
-    assert [record.getMessage() for record in caplog.records] == [how_to_close(file)]
+    assert [record.getMessage() for record in caplog.records] == [access_warning(file)]

@@ -1,4 +1,4 @@
-"""What a person is advised about errors of the operating system, and the limit of open files."""
+"""Advice for errors of the operating system, and the limit of open files."""
 
 from __future__ import annotations
 

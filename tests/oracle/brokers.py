@@ -89,10 +89,6 @@ class Brokers:
         """SIGKILL."""
         self._nodes[number].kill()
 
-    def stop_node(self, number: int) -> None:
-        """It hands its partitions over first."""
-        self._nodes[number].stop()
-
     def kill(self) -> None:
         """All nodes; nobody is asked to wait for the others."""
         for node in self._nodes.values():

@@ -39,9 +39,6 @@ _TOPIC_CONFIGS: tuple[tuple[str, object], ...] = (
 )
 
 
-_COSTS = (0, 0, 1, 1, 2, 5, 10, 100, 10**9, -1, -5, -(10**9))
-
-
 def has_defined_bytes(assignor: str) -> bool:
     """Whether each JVM writes the same bytes."""
     return assignor.rpartition(":")[2] not in custom_assignors.WITHOUT_DEFINED_BYTES

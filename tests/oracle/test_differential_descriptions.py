@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.assignor.topology.described_programs import (
+from tests.kafka_groups.described.described_programs import (
     answered,
     asked,
     described_programs,

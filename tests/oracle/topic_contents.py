@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Log
+from streams_runtime.logs.topic_reading import partitions_of, read_topic
+from streams_runtime.serdes import BYTES
 
-_POLL_MS = 200
-_POLL_RECORDS = 10_000
 _LONGEST_WAIT_S = 180.0
 
 
@@ -29,23 +28,9 @@ Contents = dict[int, list[TopicRecord]]
 
 
 def contents(log: Log, topic: str) -> Contents:
-    partitions = [TopicPartition(topic, number) for number in range(log.topics()[topic].partitions)]
-    ends = log.end_offsets(partitions)
-    found: Contents = {partition.partition: [] for partition in partitions}
-    consumer = log.consumer()
-    try:
-        consumer.assign(partitions)
-        for partition, begin in log.begin_offsets(partitions).items():
-            consumer.seek(partition, begin)
-        give_up_at = time.monotonic() + _LONGEST_WAIT_S
-        while any((consumer.position(partition) or 0) < end for partition, end in ends.items()):
-            assert time.monotonic() < give_up_at, f"{topic} cannot be read to its end"
-            for batch in consumer.poll(_POLL_MS, _POLL_RECORDS):
-                headers = batch.headers or [()] * len(batch)
-                columns = zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True)
-                found[batch.partition.partition] += [TopicRecord(*record) for record in columns]
-    finally:
-        consumer.close()
+    found: Contents = {partition.partition: [] for partition in partitions_of(log, topic)}
+    for record in read_topic(log, topic, BYTES, BYTES):
+        found[record.partition].append(TopicRecord(record.key, record.value, record.timestamp_ms, record.headers))
     return found
 
 

@@ -56,11 +56,6 @@ def test_should_name_the_advisory_and_the_fix_of_a_vulnerable_version() -> None:
     assert audited("1.5", SINCE_1_UNTIL_2).failures == ["soup 1.5: PYSEC-1-1 = CVE-1, fixed in 2.0"]
 
 
-@pytest.mark.parametrize("version", ["0.9", "2.0", "2.0.1"])
-def test_should_pass_a_version_outside_of_the_range(version: str) -> None:
-    assert audited(version, SINCE_1_UNTIL_2).failures == []
-
-
 @pytest.mark.parametrize(
     "version, events, found",
     [
@@ -182,12 +177,6 @@ def test_should_fail_for_what_pip_audit_was_told() -> None:
 
     assert (report.failures, report.notes) == (["soup 1.5: PYSEC-1-1 = CVE-1, fixed in 2.0"], [])
     assert source == "PyPI was asked on 2026-05-20, and knew 2"
-
-
-def test_should_accept_a_finding_of_pip_audit_up_to_its_end() -> None:
-    report, _ = audit_of_answers(PINS, ANSWERS, [Accepted("CVE-1", "not used", TODAY)], TODAY, required=True)
-
-    assert report.failures == []
 
 
 @pytest.mark.parametrize("required", [False, True])

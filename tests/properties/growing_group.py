@@ -7,8 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs
-from assignor.task_assignors.base import Placement
-from assignor.task_assignors.rack_information import RackInformation
+from assignor.task_assignors.base import Placement, RackInformation
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 from rebalance_analysis.measures import cross_rack_reads

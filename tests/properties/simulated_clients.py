@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
-from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
+from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, RackInformation, TaskAssignor
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
-from assignor.task_assignors.rack_information import RackInformation
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
 END = 150_000

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionKind, DecisionLog
-from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.base import Placement, PlacementProblem, validate_placement
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
-from assignor.task_assignors.placement_validation import validate_placement
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 from tests.properties.simulated_clients import END, SimulatedClients
 

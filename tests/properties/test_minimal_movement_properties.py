@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionKind, DecisionLog
 from assignor.pins import Pin, TaskPattern, TaskWeights
-from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.base import Placement, PlacementProblem, validate_placement
 from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
-from assignor.task_assignors.placement_validation import validate_placement
 from assignor.types import LATEST_OFFSET, ProcessId, Role, TaskId
 from tests.properties.simulated_clients import END, SimulatedClients
 from tests.properties.test_high_availability_properties import (

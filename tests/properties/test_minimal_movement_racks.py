@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
-from assignor.task_assignors.base import PlacementProblem
+from assignor.task_assignors.base import PlacementProblem, RackInformation
 from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
-from assignor.task_assignors.rack_information import RackInformation
 from assignor.types import ProcessId, TaskId, TopicPartition
 from rebalance_analysis.measures import cross_rack_reads
 from tests.properties.simulated_clients import SimulatedClients

@@ -7,12 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.clients.task_lags import is_caught_up
+from assignor.clients.client_state import is_caught_up
 from assignor.decisions import DecisionKind, DecisionLog
 from assignor.explain import explain_placement
 from assignor.steering import Steering, steered_assignor
-from assignor.task_assignors.base import PlacementProblem
-from assignor.task_assignors.placement_validation import validate_placement
+from assignor.task_assignors.base import PlacementProblem, validate_placement
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from tests.properties.simulated_clients import SimulatedClients

@@ -9,8 +9,7 @@ import pytest
 
 from assignor.errors import BrokersRefusal, IllegalStateError, StreamsError
 from assignor.pipeline import assign
-from assignor.protocol.assignment_info import AssignmentInfo
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, encode_assignment_info
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.consumer_protocol import Assignment, encode_assignment
 from assignor.recording import RecordedOutput, parse_recorded_rebalance

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
-from assignor.task_assignors.rack_information import RackInformation
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem, RackInformation
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId, TopicPartition
 from rebalance_analysis.measures import (
     RebalanceMeasures,

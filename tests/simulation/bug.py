@@ -7,23 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.simulation.rule_names import ANSWERED_SURVIVES as ANSWERED_SURVIVES
-from tests.simulation.rule_names import BECOMES_STABLE as BECOMES_STABLE
-from tests.simulation.rule_names import EXACT_COUNTS as EXACT_COUNTS
-from tests.simulation.rule_names import FITS_TOGETHER as FITS_TOGETHER
-from tests.simulation.rule_names import GENERATIONS_RISE as GENERATIONS_RISE
-from tests.simulation.rule_names import GIVEN_UP_FIRST as GIVEN_UP_FIRST
-from tests.simulation.rule_names import HEARD_STAY as HEARD_STAY
-from tests.simulation.rule_names import LEVERS_STAY as LEVERS_STAY
-from tests.simulation.rule_names import LIVING_STAY as LIVING_STAY
-from tests.simulation.rule_names import NO_TASK_ALONE as NO_TASK_ALONE
-from tests.simulation.rule_names import NOT_BOTH as NOT_BOTH
-from tests.simulation.rule_names import ONE_MEMBER as ONE_MEMBER
-from tests.simulation.rule_names import ONE_OWNER as ONE_OWNER
-from tests.simulation.rule_names import OWNER_ANSWERS as OWNER_ANSWERS
-from tests.simulation.rule_names import OWNER_WRITES as OWNER_WRITES
-from tests.simulation.rule_names import SERVED_AGAIN as SERVED_AGAIN
-
 
 @dataclass(frozen=True, slots=True)
 class Patch:

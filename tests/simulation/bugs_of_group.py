@@ -6,19 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from assignor.steering import NO_STEERING
-from coordinator_api.group import heartbeats, holding, joining, rebalancing
+from coordinator_api.group import heartbeats, joining, rebalancing
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import Levers
-from coordinator_api.group.liveness import Liveness, Session, rejoin_timeout
-from coordinator_api.group.outcome import GroupTransition
+from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.records import (
     GroupEmptied,
-    MemberRemoved,
 )
-from coordinator_api.group.states import GroupState, RemovalReason
+from coordinator_api.group.states import GroupState
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_state import BEFORE_FIRST_ASSIGNMENT, Outstanding, Phase
-from tests.simulation.bug import (
+from tests.simulation.bug import always, bug
+from tests.simulation.rule_names import (
     BECOMES_STABLE,
     FITS_TOGETHER,
     GENERATIONS_RISE,
@@ -28,8 +27,6 @@ from tests.simulation.bug import (
     NO_TASK_ALONE,
     ONE_MEMBER,
     ONE_OWNER,
-    always,
-    bug,
 )
 
 # --- rebalances
@@ -41,20 +38,6 @@ def emptied_to_zero(original: Any) -> Any:
         return replace(after, generation_id=0)
 
     return apply
-
-
-def close_joins_for_all(_: Any) -> Any:
-    def close_joins(step: GroupTransition) -> None:
-        members = step.image.members.values()
-        late = [one for one in members if not step.image.has_joined(one) and not one.is_static]
-        if len(late) == len(members):
-            step.wait(rejoin_timeout(step.image, step.now_ms))
-            return
-        for member in late:
-            step.emit(MemberRemoved(member.member_id, RemovalReason.REBALANCE_TIMEOUT))
-        rebalancing._start_generation(step)
-
-    return close_joins
 
 
 def any_generation(_: Any) -> Any:
@@ -69,18 +52,6 @@ def acknowledges_anything(original: Any) -> Any:
         original(live, working, replace(event, generation_id=answered.generation_id), answered, *more)
 
     return note
-
-
-def follow_up_at_once(_: Any) -> Any:
-    def is_due(image: GroupImage, live: Liveness) -> bool:
-        last = image.last_rebalance
-        return image.state is GroupState.STABLE and last is not None and last.end.followup_rebalance
-
-    return is_due
-
-
-def with_long_sessions(_: Any) -> Any:
-    return property(lambda self: self.last_heard_ms + 100 * self.timeout_ms)
 
 
 def fetches_whatever_there_is(original: Any) -> Any:
@@ -100,25 +71,6 @@ BUGS_OF_GROUP = (
         "A first join that is repeated with its id is taken for another one.",
         ONE_MEMBER,
         (joining, "_first_join_again", always(None)),
-    ),
-    bug(
-        "older incarnation let in",
-        "The process that was replaced takes its place back.",
-        BECOMES_STABLE,
-        (joining, "_refuse_older_incarnation", always(None)),
-    ),
-    bug(
-        "missed rebalance not noticed",
-        "A static member that missed a rebalance keeps the tasks that others have now.",
-        ONE_OWNER,
-        (joining, "refuse_after_missed_rebalance", always(None)),
-        (heartbeats, "refuse_after_missed_rebalance", always(None)),
-    ),
-    bug(
-        "sessions never end",
-        "A process that is dead stays a member and keeps its tasks.",
-        NO_TASK_ALONE,
-        (Session, "expires_at_ms", with_long_sessions),
     ),
     bug(
         "broken connection beside a whole one",
@@ -162,29 +114,10 @@ BUGS_OF_GROUP = (
         (heartbeats, "followup_is_due", always(False)),
     ),
     bug(
-        "follow-up never settled",
-        "A follow-up follows each rebalance that asked for one, fetched or not.",
-        BECOMES_STABLE,
-        (rebalancing, "followup_is_due", follow_up_at_once),
-        (heartbeats, "followup_is_due", follow_up_at_once),
-    ),
-    bug(
         "generations begin again",
         "A group that was empty counts its generations from the beginning.",
         GENERATIONS_RISE,
         (GroupEmptied, "apply", emptied_to_zero),
-    ),
-    bug(
-        "members that are away pushed out",
-        "The end of the wait for joins takes the place of who is away.",
-        LEVERS_STAY,
-        (rebalancing, "close_joins", close_joins_for_all),
-    ),
-    bug(
-        "hold passed over",
-        "Tasks are moved although an operator wants to be asked.",
-        LEVERS_STAY,
-        (holding, "_has_to_wait", always(False)),
     ),
     bug(
         "hold without an end",

@@ -14,15 +14,8 @@ from coordinator_api.group.liveness import Liveness
 from coordinator_api.lease import lease_holder
 from coordinator_api.lease.lease_holder import Expiry, LeaseHolder, ObservedLeases
 from tests.coordinator_api.lease.table import LeaseTable
-from tests.simulation.bug import (
-    BECOMES_STABLE,
-    LIVING_STAY,
-    OWNER_ANSWERS,
-    OWNER_WRITES,
-    SERVED_AGAIN,
-    always,
-    bug,
-)
+from tests.simulation.bug import always, bug
+from tests.simulation.rule_names import BECOMES_STABLE, LIVING_STAY, OWNER_ANSWERS, OWNER_WRITES, SERVED_AGAIN
 
 
 def renews_without_a_row(_: Any) -> Any:
@@ -32,16 +25,6 @@ def renews_without_a_row(_: Any) -> Any:
         return []
 
     return removed
-
-
-def takes_anyway(_: Any) -> Any:
-    def take(self: LeaseTable, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
-        if by not in self.coordinators:
-            return None
-        self.groups[group_id] = self.groups[group_id]._replace(owner=by, epoch=epoch + 1)
-        return epoch + 1
-
-    return take
 
 
 def no_ends_of_sessions(original: Any) -> Any:
@@ -102,12 +85,6 @@ BUGS_OF_LEASE = (
         "What a former owner had sent is written after another one has taken the group.",
         OWNER_WRITES,
         (LeaseTable, "may_write", always(True)),
-    ),
-    bug(
-        "taken whatever the row says",
-        "Two that take a group at one time both have it.",
-        OWNER_ANSWERS,
-        (LeaseTable, "take", takes_anyway),
     ),
     bug(
         "sessions without an end after a takeover",

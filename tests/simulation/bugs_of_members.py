@@ -8,25 +8,14 @@ from typing import Any
 
 from assignor.threads import consumer_assignments
 from assignor.types import TaskId
-from streams_runtime.membership import member_state as member_state_module
-from streams_runtime.membership.calls import CoordinatorError, FencedInstanceId, FencedMemberEpoch, JoinReply
+from streams_runtime.membership.calls import JoinReply
 from streams_runtime.membership.member_events import AssignTasks, CallRefused, CallUnanswered, Order
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_state import CallAnswer, Outstanding, PendingNews, Phase, Standing
+from streams_runtime.membership.member_state import CallAnswer, Phase, Standing
 from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment
-from streams_runtime.membership.process_heartbeat import GroupPause, HeartbeatRhythm
-from tests.simulation.bug import (
-    BECOMES_STABLE,
-    GIVEN_UP_FIRST,
-    HEARD_STAY,
-    LEVERS_STAY,
-    NO_TASK_ALONE,
-    NOT_BOTH,
-    ONE_MEMBER,
-    ONE_OWNER,
-    always,
-    bug,
-)
+from streams_runtime.membership.process_heartbeat import GroupPause
+from tests.simulation.bug import always, bug
+from tests.simulation.rule_names import BECOMES_STABLE, GIVEN_UP_FIRST, LEVERS_STAY, NOT_BOTH, ONE_MEMBER, ONE_OWNER
 
 
 def new_id_for_each_retry(original: Any) -> Any:
@@ -55,27 +44,6 @@ def keeps_what_is_revoked(_: Any) -> Any:
     return orders_to_hold
 
 
-def claims_what_it_lost(original: Any) -> Any:
-    def lose(self: MemberMachine, reason: str) -> None:
-        owned = self._owned
-        original(self, reason)
-        self._owned = owned
-
-    return lose
-
-
-def joins_again_when_fenced(original: Any) -> Any:
-    def refused(self: MemberMachine, error: CoordinatorError) -> None:
-        if isinstance(error, FencedInstanceId | FencedMemberEpoch):
-            self._news.refused = None
-            self._forget_member()
-            self._lose(error.code)
-        else:
-            original(self, error)
-
-    return refused
-
-
 def keeps_its_id(original: Any) -> Any:
     def forget_member(self: Standing) -> None:
         member_id = self.member_id
@@ -93,23 +61,6 @@ def repeats_what_was_refused(original: Any) -> Any:
             original(self, answer)
 
     return answered
-
-
-def rests_too_long(original: Any) -> Any:
-    def unanswered(self: HeartbeatRhythm, now_ms: int, retry_after_ms: int | None, chance: float) -> None:
-        original(self, now_ms, retry_after_ms, chance)
-        if self.failures > 1:
-            self.rests_until_ms = now_ms + 30_000
-
-    return unanswered
-
-
-def takes_any_answer(_: Any) -> Any:
-    def takes_answer(self: Outstanding, answer: CallAnswer) -> bool:
-        was_out, self._call_is_out = self._call_is_out, False
-        return was_out
-
-    return takes_answer
 
 
 def with_standbys_of_its_own(original: Any) -> Any:
@@ -152,42 +103,6 @@ BUGS_OF_MEMBERS = (
         (OwnedTasks, "orders_to_hold", keeps_what_is_revoked),
     ),
     bug(
-        "claims what it has lost",
-        "A member that gave up all its tasks says that it owns them.",
-        BECOMES_STABLE,
-        (MemberMachine, "_lose", claims_what_it_lost),
-    ),
-    bug(
-        "rejoins twice",
-        "A member joins again for a rebalance that it has joined.",
-        BECOMES_STABLE,
-        (
-            PendingNews,
-            "call_for_action",
-            lambda _: (
-                lambda self, awaited: self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited - 1
-            ),
-        ),
-    ),
-    bug(
-        "answers out of date count",
-        "The answer to a call that was given up counts as that of the next one.",
-        ONE_OWNER,
-        (Outstanding, "takes_answer", takes_any_answer),
-    ),
-    bug(
-        "refusals out of date count",
-        "A member gives up its tasks because of what a heartbeat of earlier was told.",
-        HEARD_STAY,
-        (Standing, "counts", always(True)),
-    ),
-    bug(
-        "fenced member joins again",
-        "A process that was replaced does not end.",
-        BECOMES_STABLE,
-        (MemberMachine, "_refused", joins_again_when_fenced),
-    ),
-    bug(
         "forgotten member keeps its id",
         "A member that the group has forgotten joins with its old id for ever.",
         BECOMES_STABLE,
@@ -198,18 +113,6 @@ BUGS_OF_MEMBERS = (
         "A member repeats a call that was refused for good.",
         BECOMES_STABLE,
         (MemberMachine, "_answered", repeats_what_was_refused),
-    ),
-    bug(
-        "pauses without an end",
-        "The pauses between repeated calls double for ever.",
-        NO_TASK_ALONE,
-        (member_state_module, "pause_before_repetition_ms", lambda _: lambda failures, *_: 1_000 << min(failures, 20)),
-    ),
-    bug(
-        "heartbeat rests too long",
-        "A process that got no answer twice is silent for longer than a session.",
-        HEARD_STAY,
-        (HeartbeatRhythm, "unanswered", rests_too_long),
     ),
     bug(
         "pause not heard",

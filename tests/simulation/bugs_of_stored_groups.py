@@ -6,25 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from coordinator_api.group import liveness
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import LeverName, Levers
-from coordinator_api.group.liveness import Liveness, Session
+from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.records import (
     LeverChanged,
     MemberRestored,
     MemberSubscribed,
 )
-from tests.simulation.bug import (
-    ANSWERED_SURVIVES,
-    FITS_TOGETHER,
-    HEARD_STAY,
-    LEVERS_STAY,
-    ONE_MEMBER,
-    always,
-    bug,
-)
+from tests.simulation.bug import always, bug
+from tests.simulation.rule_names import ANSWERED_SURVIVES, FITS_TOGETHER, HEARD_STAY, LEVERS_STAY, ONE_MEMBER
 
 # --- what a restart forgets
 
@@ -76,13 +68,6 @@ def short_sessions(original: Any) -> Any:
     return rearm
 
 
-def grace_anew(original: Any) -> Any:
-    def first_session(member: Any, now_ms: int) -> Session:
-        return Session(now_ms, 60_000) if member.is_away else original(member, now_ms)
-
-    return first_session
-
-
 # --- the durable loop
 
 
@@ -132,12 +117,6 @@ BUGS_OF_STORED_GROUPS = (
         "After a restart members count as silent since before it.",
         HEARD_STAY,
         (Liveness, "rearm", short_sessions),
-    ),
-    bug(
-        "grace begins anew after a restart",
-        "Who is away gets a new grace from each restart.",
-        FITS_TOGETHER,
-        (liveness, "_first_session", grace_anew),
     ),
     bug(
         "join ids forgotten after a restart",

@@ -48,7 +48,3 @@ class Leader:
             existing_internal_topics={changelog: topic},
             changelog_end_offsets={changelog: self.ends()},
         )
-
-
-def lead(effect: RunRebalance, now_ms: int) -> RebalanceResult:
-    return Leader().lead(effect, now_ms)

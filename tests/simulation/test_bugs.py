@@ -10,7 +10,7 @@ import pytest
 from tests.coordinator_api.lease.table import LeaseTable
 from tests.examples import every_other_long
 from tests.simulation.bug import Bug
-from tests.simulation.bugs import ALWAYS_FOUND, BUGS, named
+from tests.simulation.bugs import BUGS, named
 from tests.simulation.finding import broken_by_seed, find
 from tests.simulation.running import FAILS_WITH
 
@@ -60,24 +60,5 @@ def test_should_be_found_within_few_seeds(name: str) -> None:
     assert not any(rule.startswith(FAILS_WITH) for rule in found.rules), "a rule has to say so"
 
 
-def test_should_not_count_a_seed_that_breaks_a_rule_without_the_bug_as_well() -> None:
-    found = find(BUGS[0], 1, FEW_SEEDS, lambda _: "a rule")
-    assert found.seeds == [None]
-    assert not found.is_always
-
-
 def test_should_name_only_known_bugs_as_those_that_have_to_be_found() -> None:
-    assert {each.name for each in BUGS} >= ALWAYS_FOUND >= {*CHEAP, *NAMED}
-
-
-def test_should_leave_production_code_as_it_was_when_the_block_fails() -> None:
-    bug = BUGS[0]
-    before = [vars(patch.owner)[patch.attribute] for patch in bug.patches]
-    with pytest.raises(AssertionError, match="found"), bug.switched_on():
-        raise AssertionError("found")
-    assert before == [vars(patch.owner)[patch.attribute] for patch in bug.patches]
-
-
-def test_should_name_each_bug_once_in_one_line() -> None:
-    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 26
-    assert all(bug.line.endswith(".") and "\n" not in bug.line for bug in BUGS)
+    assert {each.name for each in BUGS} >= {*CHEAP, *NAMED}

@@ -32,7 +32,6 @@ from tests.simulation.word_count import (
     COUNTS_ARE_EXACT,
     OFFSETS_RISE,
     SimulatedCluster,
-    check,
 )
 
 SEEDS = 50
@@ -191,7 +190,7 @@ class Play:
         self.check()
 
     def check(self) -> None:
-        check(self.cluster)
+        self.cluster.check()
         for host in self.hosts:
             self.cluster.check_checkpoints(host.machine)
         for thread in self.threads:

@@ -310,11 +310,6 @@ class SimulatedCluster:
         return dict(written[: max(0, offset)])
 
 
-def check(cluster: SimulatedCluster) -> None:
-    """Raises AssertionError that begins with the name of the rule."""
-    cluster.check()
-
-
 def _shown(counts: Mapping[bytes, int], words: Collection[bytes]) -> str:
     return ", ".join(f"{word.decode()}: {counts.get(word, 0)}" for word in sorted(words))
 

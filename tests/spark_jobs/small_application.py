@@ -18,9 +18,10 @@ from streams_runtime.application import Application
 from streams_runtime.common.records import Record
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
+from streams_runtime.logs.topic_reading import read_topic
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING
+from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 
 ORDERS, CLICKS, REPARTITION = "orders", "clicks", "values"
@@ -100,22 +101,10 @@ def counted(directory: Path, application_id: str) -> dict[str, int]:
         return {store: sum(_last_values(log, f"{application_id}-{store}-changelog").values()) for store in STORES}
 
 
-def _last_values(log: Log, topic: str) -> dict[bytes, int]:
+def _last_values(log: Log, topic: str) -> dict[bytes | None, int]:
     if topic not in log.topics():
         return {}
-    partitions = [TopicPartition(topic, number) for number in range(log.topics()[topic].partitions)]
-    last: dict[bytes, int] = {}
-    with closing(log.consumer()) as consumer:
-        consumer.assign(partitions)
-        for partition, begin in log.begin_offsets(partitions).items():
-            consumer.seek(partition, begin)
-        while batches := consumer.poll(0, 10_000):
-            for batch in batches:
-                for key, value in zip(batch.keys, batch.values, strict=True):
-                    assert key is not None
-                    assert value is not None
-                    last[key] = LONG.deserialize(value)
-    return last
+    return {record.key: record.value or 0 for record in read_topic(log, topic, BYTES, LONG)}
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from assignor.clients.task_lags import is_caught_up
+from assignor.clients.client_state import is_caught_up
 from assignor.pins import TaskWeights
-from assignor.task_assignors.lag_ranking import LagRanking, rank_by_lag
+from assignor.task_assignors.task_movement import LagRanking, rank_by_lag
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId
 

@@ -1,9 +1,22 @@
 """The cheapest maximum flow through a small network with whole numbers.
 
-Successive shortest paths with potentials: one Dijkstra finds the distance to the sink, then all paths of that length
-are filled at once, by Dinic's levels over the arcs that lie on shortest paths. There are only as many distances as
-there are different costs, which are few when tasks weigh the same. The result depends only on the order in which nodes
-and arcs were added.
+A flow can grow as long as there is a path from the source to the sink over arcs that can still take something. The
+reverse of an arc can take back what the arc carries, at minus its cost, so that a later path may undo an earlier
+choice. If every path that is filled is a cheapest one at that time, the flow is the cheapest of its size after each
+step: this is the method of successive shortest paths.
+
+Reverse arcs have negative costs, which Dijkstra's search does not allow. So every node has a potential, and an arc is
+priced at `cost + potential[source] - potential[target]`. Along a path the potentials cancel out except at its ends, so
+the cheapest paths stay the same. In the beginning all potentials are 0, and no cost is negative. After each search the
+potentials grow by the distances found. Then no arc that can take something has a negative price, and the arcs on
+cheapest paths have the price 0, as do their reverse arcs, which filling them makes usable.
+
+All cheapest paths of one distance are filled at once, as in Dinic's algorithm: `_levels` counts the steps from the
+source over arcs with the price 0, and `_fill_levels` fills all paths whose arcs each go one level up. After that the
+shortest path over such arcs has more steps, so this ends; then the next search finds a greater distance. There are only
+as many distances as there are different costs of paths, which are few when tasks weigh the same.
+
+The result depends only on the order in which nodes and arcs were added.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from assignor.task_assignors.minimal.spread import StandbySpread
 from assignor.task_assignors.minimal.standbys import assign_standby_targets
 from assignor.task_assignors.minimal.targets import TaskToPlace, place_evenly
 from assignor.task_assignors.minimal.transition import MovementTransition
-from assignor.task_assignors.racks.costs import Foreign, RackTraffic
+from assignor.task_assignors.racks.optimization import Foreign, RackTraffic
 from assignor.task_assignors.task_movement import WarmUpBudget
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import ProcessId, Role, TaskId

@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, Copies
 from assignor.task_assignors.minimal.shares import level_shares
 from assignor.task_assignors.minimal.spread import StandbySpread, Tag
-from assignor.task_assignors.racks.costs import Foreign
+from assignor.task_assignors.racks.optimization import Foreign
 from assignor.task_assignors.working_state import WorkingState
 
 

@@ -21,7 +21,7 @@ from assignor.task_assignors.minimal.flow import FlowNetwork
 from assignor.task_assignors.minimal.shares import level_shares
 from assignor.task_assignors.minimal.spread import StandbySpread
 from assignor.task_assignors.minimal.spread_standbys import SpreadStandbys
-from assignor.task_assignors.racks.costs import Foreign
+from assignor.task_assignors.racks.optimization import Foreign
 from assignor.task_assignors.standby_assignors import log_missing_hosts
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role

@@ -1,21 +1,39 @@
 """The cheapest placement of tasks in which every client keeps its number of tasks, in Kafka's order of steps.
 
-Kafka sees a flow: from each task to the client that has it, and on to the sink. It searches for a cycle of moves that
-lowers the cost, with Bellman-Ford, carries the cycle out, and repeats until there is none. Of several placements that
-cost the same, the order of that search decides, so the search is the same here: the same nodes and edges in the same
-order, and as many passes. Source: `Graph`, `MinTrafficGraphConstructor`, `BalanceSubtopologyGraphConstructor`.
+Kafka states this as a minimum-cost flow. One unit flows from the source to each task, from the task to the client that
+has it, and on to the sink; an arc from a task to a client costs what the task costs there. The arcs to the sink are
+full, because every client keeps its number of tasks. To lower the cost of such a flow without changing its size, some
+units must be sent around a cycle of the residual graph: there, a task has an arc to every client that does not have it,
+at the cost of running there, and the client that has the task has an arc back to it, at minus that cost. A cycle
+through these arcs is a ring of moves: each client gives one task away and gets another one. If the costs around a cycle
+add up to less than zero, the moves lower the total cost; if there is no such cycle, the placement is the cheapest one.
+
+Bellman-Ford finds such a cycle: all distances start at 0, and every pass over all arcs shortens the distance of a node
+when the way over an arc is cheaper. Without a negative cycle, the passes come to rest after at most as many passes as
+there are nodes. If the last pass still shortens a distance, that node lies behind a negative cycle, and following
+parents from it leads around the cycle. Kafka carries the moves out, and searches again until there is no cycle. Of
+several placements that cost the same, the order of this search decides. So the search is the same here: the same nodes
+and arcs in the same order, and as many passes.
 
 What is left out are steps that change nothing:
 
-- Tasks of one subtopology on one client whose costs are equal always have the same distance. The first of them lowers
-  a distance, and the others cannot lower it further, so only the first one is looked at.
-- A node that has not come closer since its edges were looked at cannot bring others closer.
-- Once some passes are certain to repeat, with all distances shorter by what they fell in that time, they are not
-  carried out again; only the last pass is.
+- Tasks of one subtopology on one client whose costs are equal (`_Alike`) always have the same distance. The first of
+  them lowers a distance, and the others cannot lower it further, so only the first one is looked at.
+- A node that has not come closer since its arcs were looked at cannot bring others closer.
+- With a negative cycle, distances fall for ever, and the passes repeat, each time with lower distances. `_period` finds
+  after how many passes they do so. From then on only the number of passes is counted; the last one is carried out.
+
+balance_subtopology begins from a placement in which every subtopology is spread over the clients (`first_owners`). Of a
+subtopology, a client may have its share: as many of its tasks as the client has of all tasks, rounded up. Kafka fills
+the shares by a breadth-first search for one task after the other, so the first clients are filled first.
+
+Source: `Graph.solveMinCostFlow`, `detectNegativeCycles`, `calculateMaxFlow`; `MinTrafficGraphConstructor`,
+`BalanceSubtopologyGraphConstructor`.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,8 +44,127 @@ from typing import NamedTuple
 
 from assignor.configs import RACK_AWARE_ASSIGNMENT_TRAFFIC_COST
 from assignor.errors import InputError
-from assignor.java.order import int32
+from assignor.java.hash_codes import int32
 from assignor.types import JAVA_INT_MIN
+
+_FROM_SOURCE = -1
+
+
+def shares(task_counts: Sequence[int], group_sizes: Sequence[int]) -> list[list[int]]:
+    """For each subtopology, how many of its tasks each client may have. In Java's doubles.
+
+    `task_counts`: tasks of each client; `group_sizes`: tasks of each subtopology.
+    """
+    tasks = sum(group_sizes)
+    return [[math.ceil(count * 1.0 / tasks * size) for count in task_counts] for size in group_sizes]
+
+
+def first_owners(groups: Sequence[range], task_counts: Sequence[int], capacity: Sequence[Sequence[int]]) -> list[int]:
+    """The client of each task. `groups`: the tasks of each subtopology; `capacity[group][client]`: see `shares`.
+
+    Every client gets exactly as many tasks as `task_counts` says.
+    """
+    search = _PathSearch(groups, list(task_counts), capacity)
+    for _ in range(sum(map(len, groups))):
+        search.place_one()
+    return search.owner
+
+
+@dataclass(slots=True)
+class _PathSearch:
+    """`room[client]`: tasks that it may still get; `taken[group][client]`: tasks that it has of a subtopology."""
+
+    groups: Sequence[range]
+    room: list[int]
+    capacity: Sequence[Sequence[int]]
+    owner: list[int] = field(init=False)
+    taken: list[list[int]] = field(init=False)
+    waiting: list[int] = field(init=False)  # by group: its first task without a client
+
+    def __post_init__(self) -> None:
+        self.owner = [-1] * sum(map(len, self.groups))
+        self.taken = [[0] * len(self.room) for _ in self.groups]
+        self.waiting = [tasks.start for tasks in self.groups]
+
+    def place_one(self) -> None:
+        """The search reaches all clients of all subtopologies that wait before it looks further, and takes the first
+        one with room. Only when there is none, tasks that have a client already are moved.
+        """
+        for group, tasks in enumerate(self.groups):
+            if self.waiting[group] == tasks.stop:
+                continue
+            for client, taken in enumerate(self.taken[group]):
+                if taken < self.capacity[group][client] and self.room[client] > 0:
+                    self._give(group, client)
+                    return
+        self._place_by_moving()
+
+    def _give(self, group: int, client: int) -> None:
+        self.owner[self.waiting[group]] = client
+        self.waiting[group] += 1
+        self.taken[group][client] += 1
+        self.room[client] -= 1
+
+    def _place_by_moving(self) -> None:
+        """A breadth-first search over `(group, client)` pairs, tasks and clients; the first client with room ends it.
+
+        `reached_by[group, client]`: the task that would go there, or None when the client would give one away.
+        """
+        reached_by: dict[tuple[int, int], int | None] = {}
+        through: dict[int, int] = {}  # client: the group by which it was reached
+        expanded = [self.waiting[group] < tasks.stop for group, tasks in enumerate(self.groups)]
+        queue: deque[tuple[str, int, int]] = deque()
+        for group, waits in enumerate(expanded):
+            if waits:
+                self._reach_all(group, self.waiting[group], reached_by, queue)
+        while queue:
+            kind, group, client = queue.popleft()
+            if kind == "client":
+                if self.room[client] > 0:
+                    self._carry_out(client, reached_by, through)
+                    return
+                for other in range(len(self.groups)):
+                    if self.taken[other][client] > 0 and (other, client) not in reached_by:
+                        reached_by[other, client] = None
+                        queue.append(("share", other, client))
+            elif kind == "task":  # `client` is a task here
+                self._reach_all(group, client, reached_by, queue)
+            else:
+                if not expanded[group]:
+                    expanded[group] = True
+                    first = next(task for task in self.groups[group] if self.owner[task] == client)
+                    queue.append(("task", group, first))
+                if self.taken[group][client] < self.capacity[group][client] and client not in through:
+                    through[client] = group
+                    queue.append(("client", 0, client))
+        raise AssertionError("the shares of the clients are too small for all tasks")
+
+    def _reach_all(
+        self,
+        group: int,
+        task: int,
+        reached_by: dict[tuple[int, int], int | None],
+        queue: deque[tuple[str, int, int]],
+    ) -> None:
+        for client in range(len(self.room)):
+            if (group, client) not in reached_by:
+                reached_by[group, client] = task
+                queue.append(("share", group, client))
+
+    def _carry_out(self, client: int, reached_by: dict[tuple[int, int], int | None], through: dict[int, int]) -> None:
+        self.room[client] -= 1
+        while True:
+            group = through[client]
+            self.taken[group][client] += 1
+            task = reached_by[group, client]
+            while task is not None:
+                giver, self.owner[task] = self.owner[task], client
+                if giver == _FROM_SOURCE:
+                    self.waiting[group] += 1
+                    return
+                client, task = giver, reached_by[group, giver]
+            self.taken[group][client] -= 1
+
 
 _LONGEST_PERIOD = 32
 _SOURCE = -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from assignor.java.order import JavaHashMap
+from assignor.java.hash_map import JavaHashMap
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.types import TaskId
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from assignor.decisions import DecisionKind
 from assignor.errors import IllegalStateError
-from assignor.java.order import JavaHashMap
+from assignor.java.hash_map import JavaHashMap
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.task_assignors.streams_groups.process_state import ProcessState
 from assignor.types import Role, TaskId

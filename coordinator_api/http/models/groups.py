@@ -43,7 +43,7 @@ class GroupLine(_ShownGroup):
     """One line of the list of groups."""
 
     members: int = Field(examples=[1])
-    notices: int = Field(0, description="How many notices its members told.")
+    notices: int = Field(0, description="How many notices its members reported.")
 
 
 class UnreadableGroupLine(BaseModel):
@@ -95,7 +95,7 @@ class LastRebalanceAnswer(BaseModel):
 
 
 class NoticeAnswer(BaseModel):
-    """What a process told people: as a `NoticeBody`."""
+    """A notice of a process, as in a `NoticeBody`."""
 
     process_id: ProcessId
     code: str = Field(examples=["RECORDS_DROPPED"])

@@ -34,7 +34,7 @@ class _TokenAnswer(BaseModel):
 
 
 class CreatedTokenAnswer(_TokenAnswer):
-    """`token`: told this once. `note`: what else has changed; null for nothing."""
+    """`token`: shown only in this answer. `note`: what else has changed; null for nothing."""
 
     token: str = Field(examples=["asg_" + "x" * 43])
     note: str | None = Field(examples=[None])

@@ -85,7 +85,7 @@ async def list_groups(request: Request, coordinator: TheCoordinator) -> Response
 
     Each has id, state, generation, number of members, next probing rebalance, error, and who else leads it.
 
-    `condition`: why a Stable group does no work, null when it works. `notices`: how many its processes told of late.
+    `condition`: why a Stable group does no work, null when it works. `notices`: how many its processes reported lately.
     `unreadable`: groups whose log cannot be read; they are not led. The state of a group whose coordinator does not
     answer within a second is `Unknown`. A call with the header `Assignor-Asked-By: coordinator`, as coordinators make
     it of each other, gets the groups that this one owns.
@@ -145,7 +145,7 @@ async def drain_group(
 ) -> None:
     """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain.
 
-    With `instance` or `member` nobody is told to stop: that one's tasks go to others, each as soon as another instance
+    With `instance` or `member` no member has to stop: that one's tasks go to others, each as soon as another instance
     has caught up on it. `GET` says when it can be stopped. Its drain ends when it is gone, or by `DELETE`.
     """
     event: events.Drain | events.SetInstanceDrain = events.Drain()

@@ -41,7 +41,7 @@ from coordinator_api.http.models.levers import (
     HoldBody,
     RejoinGraceBody,
 )
-from coordinator_api.http.page_computations import look_at_held
+from coordinator_api.http.page_computations import held_document
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.group_runtime import GroupRuntime
 
@@ -52,7 +52,7 @@ _HOLD = JsonBody(HoldBody)
 
 HeldGeneration = Annotated[
     int | None,
-    Query(ge=0, le=JAVA_INT_MAX, description="The one that was looked at. By default whichever waits."),
+    Query(ge=0, le=JAVA_INT_MAX, description="The generation that was examined. By default the one that waits."),
     DIGITS,
 ]
 
@@ -165,7 +165,7 @@ async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoo
     looked: dict[str, Any] = {"difference": None, "forecast": None}
     if stored is not None:
         with refusing_input():
-            looked = await compute(request, coordinator, look_at_held, stored, coordinator.document_bounds)
+            looked = await compute(request, coordinator, held_document, stored, coordinator.document_bounds)
     return answer(HoldAnswer.model_validate({"hold": hold, "held": {**dict(held), **looked}}))
 
 

@@ -1,4 +1,4 @@
-"""`/v1/tokens`: create, list and revoke tokens. The token itself is told once, in the answer that creates it."""
+"""`/v1/tokens`: create, list and revoke tokens. The token itself is shown once, in the answer that creates it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 const UNITS = [[86400000, "d"], [3600000, "h"], [60000, "min"], [1000, "s"]];
 
-/** The two largest units, as coordinator_api/views/wording.py has them. */
+/** The two largest units, as clock_duration of rebalance_analysis/presentation/quantities.py has them. */
 export function duration(ms) {
   let left = Math.max(ms, 0);
   const parts = [];

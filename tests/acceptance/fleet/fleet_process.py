@@ -90,7 +90,6 @@ class Member:
     rejoin: bool = False
     joining: bool = False
     lost: bool = False
-    joined_once: bool = False
     active: frozenset[int] = frozenset()
     news: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -6,7 +6,8 @@ import pytest
 
 from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID, group_metadata, host_of
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, KafkaError, NumberFormatError
-from assignor.java.order import hash_set_order, process_hash, string_hash
+from assignor.java.hash_codes import process_hash, string_hash
+from assignor.java.order import hash_set_order
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.snapshot import Member
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, HostInfo, ProcessId, TaskId, TopicPartition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.clients.end_offsets import EndOffsets, EndOffsetSums, end_offset_sums
+from assignor.clients.client_state import EndOffsets, EndOffsetSums, end_offset_sums
 from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, TaskId
 
 TASKS = (TaskId(0, 0), TaskId(0, 1))

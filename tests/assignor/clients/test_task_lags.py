@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.clients.task_lags import compute_task_lags, is_caught_up
+from assignor.clients.client_state import compute_task_lags, is_caught_up
 from assignor.errors import IllegalStateError
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId
 

@@ -13,17 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.java.order import (
-    JavaHashMap,
-    JavaHashSet,
-    compute_if_absent_order,
-    hash_set_copy_order,
-    hash_set_order,
-    java_hash,
-    process_hash,
-    string_hash,
-    task_hash,
-)
+from assignor.java.hash_codes import java_hash, process_hash, string_hash, task_hash
+from assignor.java.hash_map import JavaHashMap
+from assignor.java.order import JavaHashSet, compute_if_absent_order, hash_set_copy_order, hash_set_order
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.recorded import documents
 

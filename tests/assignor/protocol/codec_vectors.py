@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from assignor.java.order import JavaHashMap, JavaHashSet
+from assignor.java.hash_map import JavaHashMap
+from assignor.java.order import JavaHashSet
 from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions
 from assignor.protocol.consumer_protocol import Assignment, Subscription
 from assignor.protocol.subscription_info import SubscriptionInfo

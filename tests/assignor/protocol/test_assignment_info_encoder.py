@@ -11,9 +11,10 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import DecodeError, IllegalArgumentError, InputError, TaskAssignmentError
-from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
-from assignor.protocol.assignment_info_encoder import (
+from assignor.protocol.assignment_info import (
+    AssignmentInfo,
     AssignmentInfoEncoder,
+    decode_assignment_info,
     encode_assignment_info,
     java_topic_dictionary,
 )

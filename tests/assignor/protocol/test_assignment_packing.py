@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from assignor.errors import DecodeError
 from assignor.protocol.assignment_info import (
+    AssignmentInfoEncoder,
     TasksOfMember,
     decode_assignment_info,
     read_error_code,
     read_tasks,
     split_assignment,
 )
-from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
 from assignor.protocol.assignment_packing import pack, share, unpack
 from assignor.protocol.consumer_protocol import (
     Assignment,

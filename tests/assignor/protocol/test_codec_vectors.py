@@ -10,8 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from assignor.errors import DecodeError, KafkaError
-from assignor.protocol.assignment_info import decode_assignment_info
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import decode_assignment_info, encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     decode_assignment,
     decode_subscription,

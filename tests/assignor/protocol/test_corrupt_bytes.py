@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import DecodeError
-from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info, encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import DecodeError, InputError
-from assignor.protocol.assignment_info import AssignmentInfo
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from assignor.protocol.describe import KINDS, describe
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info, encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError
-from assignor.java.order import hash_set_order, string_hash
+from assignor.java.hash_codes import string_hash
+from assignor.java.order import hash_set_order
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.protocol.subscription_info import (
     MemberSubscription,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from assignor.clients.client_metadata import ReceivedVersions, received_versions
 from assignor.errors import TaskAssignmentError
-from assignor.protocol.versions import ReceivedVersions, next_subscription_version, received_versions
+from assignor.protocol.versions import next_subscription_version
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.steering import NO_STEERING, Steering
 from assignor.task_assignors.base import ClientPlacement
 from assignor.types import TaskId
+from rebalance_analysis.presentation.reasons import short_reason
 from rebalance_analysis.rerun import RerunRebalance, run
-from rebalance_analysis.short_reasons import short_reason
 from tests.group_model import NOW_MS, SimulatedGroup, process_id, topology_of
 
 A, B, C = map(process_id, (1, 2, 3))

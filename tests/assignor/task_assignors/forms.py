@@ -16,7 +16,7 @@ from types import ModuleType
 from tests.checkout import ROOT
 
 _PACKAGE = "assignor.task_assignors"
-MOVEMENT = ("working_state", "lag_ranking", "constrained_priority_set", "task_movement")
+MOVEMENT = ("working_state", "constrained_priority_set", "task_movement")
 """Each after those that it imports."""
 _THEIR_USER = "high_availability"
 
@@ -35,9 +35,9 @@ def form(name: str, *, pure: bool) -> ModuleType:
 
 
 @lru_cache(maxsize=1)
-def pure_buckets() -> ModuleType:
-    """`assignor.java.buckets`, made of its source."""
-    loader = SourceFileLoader("buckets_from_source", str(ROOT / "assignor/java/buckets.py"))
+def pure_order() -> ModuleType:
+    """`assignor.java.order`, made of its source."""
+    loader = SourceFileLoader("order_from_source", str(ROOT / "assignor/java/order.py"))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     module = module_from_spec(spec)

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionLog
-from assignor.java import buckets
+from assignor.java import order
 from assignor.recording.placement import parse_recorded_placement
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
-from tests.assignor.task_assignors.forms import MOVEMENT, form, pure_buckets
+from tests.assignor.task_assignors.forms import MOVEMENT, form, pure_order
 from tests.checkout import ROOT, VECTORS
 from tests.compiled_modules import compiled_file, compiled_modules, is_older_than_its_source
 
@@ -127,11 +127,11 @@ def test_should_order_tasks_by_bucket_as_the_source_does(
 ) -> None:
     """`share`: every so-manieth number, so that small tables are crowded."""
     tasks = [TaskId(subtopology, partition * share, name) for subtopology, partition, name in fields]
-    spreads, of_source = buckets.spreads_of_tasks(tasks), pure_buckets().spreads_of_tasks(tasks)
+    spreads, of_source = order.spreads_of_tasks(tasks), pure_order().spreads_of_tasks(tasks)
     assert spreads == of_source
     if spreads is not None:
-        found = buckets.uncrowded_order(spreads, initial_capacity)
-        assert found == pure_buckets().uncrowded_order(spreads, initial_capacity)
+        found = order.uncrowded_order(spreads, initial_capacity)
+        assert found == pure_order().uncrowded_order(spreads, initial_capacity)
 
 
 @needs_compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
 from assignor.errors import IllegalStateError, InputError

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.clients.task_lags import TaskLags, is_caught_up
+from assignor.clients.client_state import TaskLags, is_caught_up
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
-from assignor.task_assignors.lag_ranking import LagRanking, rank_by_lag
+from assignor.task_assignors.task_movement import LagRanking, rank_by_lag
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 

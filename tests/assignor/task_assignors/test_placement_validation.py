@@ -6,8 +6,7 @@ import pytest
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import StreamsError
-from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
-from assignor.task_assignors.placement_validation import validate_placement
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem, validate_placement
 from assignor.types import ProcessId
 from tests.assignor.task_assignors.high_availability_cases import client, problem, process, tasks
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
+from assignor.task_assignors.base import validate_placement as original_validate_placement
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
-from assignor.task_assignors.placement_validation import validate_placement as original_validate_placement
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named, validate_placement
 from tests.assignor.task_assignors.own_assignors import EverythingOnTheFirst
 

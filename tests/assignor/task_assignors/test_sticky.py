@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
-from assignor.task_assignors.thread_balance import balance_active_over_threads, balance_standbys_over_threads
+from assignor.task_assignors.high_availability import balance_active_over_threads, balance_standbys_over_threads
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import ProcessId, TaskId
 

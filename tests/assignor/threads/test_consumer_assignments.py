@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.clients.client_metadata import GroupMetadata
+from assignor.clients.client_metadata import GroupMetadata, ReceivedVersions
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionKind
 from assignor.errors import IllegalStateError
 from assignor.pipeline import assign
-from assignor.protocol.versions import ReceivedVersions
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.threads import consumer_assignments as step_four
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from assignor.clients.client_metadata import ClientMetadata
 from assignor.task_assignors.base import ClientPlacement, Placement
-from assignor.threads.hosts import HostMaps, host_maps
-from assignor.threads.partition_order import PartitionsInJavaOrder
+from assignor.threads.consumer_assignments import HostMaps, PartitionsInJavaOrder, host_maps
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.types import HostInfo, TaskId, TopicPartition
 from tests.group_model import process_id

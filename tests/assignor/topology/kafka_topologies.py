@@ -19,13 +19,22 @@ from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
 from assignor.topology.builder import TopologyBuilder
-from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
-from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, Subtopology
-from assignor.topology.internal_topics import InternalTopicCatalog
-from assignor.topology.partition_grouper import partition_groups
-from assignor.topology.remembered_tasks import PartitionsOfTasks
-from assignor.topology.repartition_topics import RepartitionTopics, prepare_repartition_topics
-from assignor.topology.topics_info import changelog_configs, java_hash_code
+from assignor.topology.group_topology import (
+    ChangelogConfig,
+    ChangelogType,
+    GroupTopology,
+    Subtopology,
+    changelog_configs,
+    java_hash_code,
+)
+from assignor.topology.internal_topics import (
+    ChangelogTopics,
+    InternalTopicCatalog,
+    RepartitionTopics,
+    prepare_changelog_topics,
+    prepare_repartition_topics,
+)
+from assignor.topology.partition_grouper import PartitionsOfTasks, partition_groups
 from assignor.types import TaskId, TopicPartition
 
 _FILE = Path(__file__).with_name("kafka_topologies.jsonl.gz")

@@ -7,7 +7,6 @@ import pytest
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, StreamsError
-from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
 from assignor.topology.group_topology import (
     ChangelogConfig,
     ChangelogType,
@@ -15,7 +14,13 @@ from assignor.topology.group_topology import (
     Subtopology,
     SubtopologyStore,
 )
-from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog
+from assignor.topology.internal_topics import (
+    ChangelogTopics,
+    CreatedTopic,
+    InternalTopic,
+    InternalTopicCatalog,
+    prepare_changelog_topics,
+)
 from assignor.types import TaskId, TopicPartition
 
 _CONFIGS = AssignmentConfigs()

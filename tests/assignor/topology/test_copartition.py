@@ -6,8 +6,7 @@ import pytest
 
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.errors import IllegalStateError, TopologyError
-from assignor.topology.internal_topics import InternalTopic
-from assignor.topology.repartition_topics import enforce_copartitioning
+from assignor.topology.internal_topics import InternalTopic, enforce_copartitioning
 
 _CLUSTER = Cluster((), {"orders": TopicMetadata(6), "payments": TopicMetadata(6), "users": TopicMetadata(4)})
 

@@ -181,4 +181,4 @@ def test_should_know_the_topics_that_this_round_created() -> None:
     assert catalog.with_created(created) == InternalTopicCatalog(
         {"old": TopicMetadata(3), "new": TopicMetadata(2)}, frozenset({"create_topics"})
     )
-    assert catalog.with_created({}) is catalog
+    assert catalog.with_created({}) == catalog

@@ -19,11 +19,14 @@ from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording import RecordedOutput, RecordedRebalance, parse_recorded_rebalance
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.changelog_topics import prepare_changelog_topics
-from assignor.topology.internal_topics import CreatedTopic, InternalTopicCatalog
+from assignor.topology.group_topology import java_hash_code
+from assignor.topology.internal_topics import (
+    CreatedTopic,
+    InternalTopicCatalog,
+    prepare_changelog_topics,
+    prepare_repartition_topics,
+)
 from assignor.topology.partition_grouper import partition_groups
-from assignor.topology.repartition_topics import prepare_repartition_topics
-from assignor.topology.topics_info import java_hash_code
 from assignor.types import AssignorErrorCode, TaskId
 from tests.checkout import VECTORS
 

@@ -11,8 +11,13 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import MissingSourceTopicError, StreamsError, TaskAssignmentError, TopologyError
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
-from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog
-from assignor.topology.repartition_topics import RepartitionTopics, prepare_repartition_topics
+from assignor.topology.internal_topics import (
+    CreatedTopic,
+    InternalTopic,
+    InternalTopicCatalog,
+    RepartitionTopics,
+    prepare_repartition_topics,
+)
 
 _CONFIGS = AssignmentConfigs()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -175,15 +174,6 @@ def test_should_pass_on_what_the_coordinator_refuses(
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith(message)
     assert "Traceback" not in ran.stderr
-
-
-def test_should_say_that_no_coordinator_answers() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        ran = assignor("explain", "--coordinator", url, "--task", "0_0")
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith(f"error: no coordinator answers at {url} ")
 
 
 def changes(lived: Lived, task: str) -> list[str]:

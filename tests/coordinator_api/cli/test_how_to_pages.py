@@ -21,7 +21,7 @@ import pytest
 
 from tests import program
 from tests.checkout import ROOT
-from tests.coordinator_api.group_members import HttpMember, definition, settle
+from tests.coordinator_api.group_members import HttpMember, definition, settle, settled_member
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.docs.command_lines import calls_of_assignor, command_lines
@@ -81,9 +81,7 @@ def running(client: httpx.Client) -> Iterator[Callable[[str], HttpMember]]:
 
     def made(group_id: str) -> HttpMember:
         assert client.put(f"/v1/groups/{group_id}", json=definition(2)).status_code == 201
-        member = HttpMember(client, group_id, client_id="worker-1")
-        member.subscribe()
-        settle(member)
+        member = settled_member(client, group_id, client_id="worker-1")
         members.append(member)
         return member
 

@@ -1,4 +1,4 @@
-"""`assignor groups drain --instance|--member|--end` and `promote`, against a running coordinator."""
+"""Commands that pull the levers of a group, against a running coordinator."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ import pytest
 from assignor.errors import InputError
 from coordinator_api.cli.calls import duration_ms
 from tests.coordinator_api.cli.test_commands import assignor, group_of
-from tests.coordinator_api.group_members import CHANGELOG, HttpMember, new_group, settle
+from tests.coordinator_api.group_members import CHANGELOG, HttpMember, new_group, settle, settled_member
 from tests.coordinator_api.service_process import ServiceProcess
 
 
 @pytest.fixture
 def member(client: httpx.Client) -> HttpMember:
     """Runs both tasks. Their state is so short that whoever gets one has caught up at once."""
-    member = HttpMember(client, new_group(client, partitions=2, changelog_end_offsets={CHANGELOG: [50, 50]}))
-    member.subscribe()
-    settle(member)
-    return member
+    return settled_member(client, new_group(client, partitions=2, changelog_end_offsets={CHANGELOG: [50, 50]}))
 
 
 def drained_of(member: HttpMember) -> list[dict[str, object]]:
@@ -101,19 +98,52 @@ def test_should_refuse_to_drain_what_is_not_named_well(service: ServiceProcess, 
     assert drained_of(member) == []
 
 
-def test_should_switch_promotion_on_and_off(service: ServiceProcess, member: HttpMember) -> None:
+@pytest.mark.parametrize(
+    ("pulled", "shown", "ended", "document"),
+    [
+        (("pause",), "paused: members process no records", ("resume",), {"paused": False}),
+        (
+            ("grace", "60s"),
+            "rejoin grace: tasks of members that leave wait 1 min for them",
+            ("grace", "--off"),
+            {"rejoin_grace_ms": None},
+        ),
+        (
+            ("hold", "--time-limit", "30m"),
+            "hold: rebalances that move tasks wait 30 min for approval",
+            ("hold", "--off"),
+            {"hold": None},
+        ),
+        (
+            ("promote",),
+            "promotion: a rebalance comes as soon as warm-ups have caught up",
+            ("promote", "--off"),
+            {"promotion": False},
+        ),
+    ],
+    ids=["pause", "grace", "hold", "promote"],
+)
+def test_should_show_a_lever_and_who_pulled_it_until_it_is_ended(
+    service: ServiceProcess,
+    member: HttpMember,
+    pulled: tuple[str, ...],
+    shown: str,
+    ended: tuple[str, ...],
+    document: dict[str, object],
+) -> None:
+    """What each command says is in `test_how_to_pages`."""
     group, where = group_of(member), ("--coordinator", service.url)
 
-    switched_on = assignor("groups", "promote", group, *where, "--reason", "a release")
+    code, _, said = assignor("groups", pulled[0], group, *pulled[1:], "--reason", "a release", *where)
     described = assignor("groups", "describe", group, *where)[1]
-    off = assignor("groups", "promote", group, *where, "--off", "--format", "json")
+    off = assignor("groups", ended[0], group, *ended[1:], *where, "--format", "json")
 
-    on = "the next rebalance comes as soon as the warm-ups have caught up"
-    assert switched_on == (0, f"{group}: {on}\n", "")
-    told = "promotion: a rebalance comes as soon as warm-ups have caught up; set [0-9]+s ago by .*: a release"
+    assert (code, said) == (0, "")
+    told = rf"{shown}; set [0-9]+s ago by \S.* at 127\.0\.0\.1: a release"
     assert re.search(told, " ".join(described.split()))
-    assert off == (0, f'{{"group_id":"{group}","promotion":false}}\n', "")
-    assert member.client.get(member.path).json()["levers"]["promotion"] is None
+    assert described.startswith(f"{group}: {'paused' if pulled[0] == 'pause' else 'Stable'}, generation 1")
+    assert (off[0], json.loads(off[1])) == (0, {"group_id": group, **document})
+    assert "a release" not in assignor("groups", "describe", group, *where)[1]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Groups of the coordinator on a real Kafka cluster: topics that appear and grow, a broker that is killed and comes
-back.
+"""Groups of the coordinator on a real Kafka cluster: a topic that appears, a broker that is killed and comes
+back. What else a group does about its cluster is in `runtime/test_cluster_watch.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.coordinator_api.group_members import HttpMember, definition, settle
 from tests.coordinator_api.service_process import ServiceProcess
@@ -48,7 +48,7 @@ def client(kafka_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> It
 class Application:
     """A group over a topic of its own on a broker."""
 
-    def __init__(self, client: httpx.Client, broker: Broker, stateful: bool = True) -> None:
+    def __init__(self, client: httpx.Client, broker: Broker) -> None:
         self.client = client
         self.broker = broker
         self.name = f"app-{uuid.uuid4().hex[:12]}"
@@ -59,8 +59,6 @@ class Application:
         subtopology = body["topology"]["subtopologies"][0]
         subtopology["source_topics"] = [self.topic]
         subtopology["stores"][0]["changelog_topic"] = self.changelog
-        if not stateful:
-            subtopology["stores"] = []
         kept = {name: body[name] for name in ("assignor", "configs", "application_id", "topology")}
         cluster = {"provider": "kafka", "bootstrap.servers": broker.bootstrap_servers}
         declared = client.put(self.path, json={**kept, "cluster": cluster})
@@ -92,19 +90,16 @@ class Application:
         return recorded
 
 
-def change_topics(broker: Broker, create: dict[str, int] | None = None, grow: dict[str, int] | None = None) -> None:
-    async def change() -> None:
+def create_topic(broker: Broker, name: str, partitions: int) -> None:
+    async def create() -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
         await admin.start()
         try:
-            if create:
-                await admin.create_topics([NewTopic(name, count, 1) for name, count in create.items()])
-            if grow:
-                await admin.create_partitions({name: NewPartitions(count) for name, count in grow.items()})
+            await admin.create_topics([NewTopic(name, partitions, 1)])
         finally:
             await admin.close()
 
-    asyncio.run(change())
+    asyncio.run(create())
 
 
 def test_should_start_a_rebalance_by_itself_when_a_missing_topic_appears(
@@ -116,7 +111,7 @@ def test_should_start_a_rebalance_by_itself_when_a_missing_topic_appears(
     told = member.fetch().json()
     waiting = application.describe()
 
-    change_topics(kafka_broker, create={application.topic: 3})
+    create_topic(kafka_broker, application.topic, 3)
     application.rejoin_when_told(member)
     running = application.describe()
 
@@ -134,46 +129,6 @@ def test_should_start_a_rebalance_by_itself_when_a_missing_topic_appears(
     assert recorded["input"]["cluster"]["topics"][application.topic]["partitions"] == 3
 
 
-def test_should_start_a_rebalance_by_itself_when_a_topic_gets_more_partitions(
-    client: httpx.Client, kafka_broker: Broker
-) -> None:
-    application = Application(client, kafka_broker, stateful=False)
-    change_topics(kafka_broker, create={application.topic: 2})
-    member = application.member()
-    member.subscribe()
-    settle(member)
-
-    change_topics(kafka_broker, grow={application.topic: 4})
-    application.rejoin_when_told(member)
-
-    assert member.active == ("0_0", "0_1", "0_2", "0_3")
-    assert application.describe()["reason"] == f"partitions of {application.topic}: 2 -> 4"
-
-
-def test_should_say_what_to_do_when_more_partitions_do_not_fit_the_changelog(
-    client: httpx.Client, kafka_broker: Broker
-) -> None:
-    application = Application(client, kafka_broker)
-    change_topics(kafka_broker, create={application.topic: 2})
-    member = application.member()
-    member.subscribe()
-    settle(member)
-
-    change_topics(kafka_broker, grow={application.topic: 4})
-    application.rejoin_when_told(member)
-    failed = application.describe()
-
-    assert failed["reason"] == f"partitions of {application.topic}: 2 -> 4"
-    assert failed["error"].startswith(
-        f"StreamsException: Existing internal topic {application.changelog} has invalid partitions: "
-        "expected: 4; actual: 2."
-    )
-    assert "kafka-streams-application-reset" in failed["advice"]
-    before = failed["cluster"]["looked_at_ms"]
-    later = application.until(lambda seen: seen["cluster"]["looked_at_ms"] > before + 500, "more looks at the cluster")
-    assert later["generation_id"] == failed["generation_id"], "the same failure is not repeated"
-
-
 def test_should_wait_for_a_killed_broker_and_go_on_when_it_is_back(oracle_jars: str, tmp_path: Path) -> None:
     broker = Broker(tmp_path / "broker", {"broker.rack": "rack-a"})
     broker.start()
@@ -186,7 +141,7 @@ def test_should_wait_for_a_killed_broker_and_go_on_when_it_is_back(oracle_jars: 
 
 def _ride_out_a_broker_that_is_down(client: httpx.Client, broker: Broker) -> None:
     application = Application(client, broker)
-    change_topics(broker, create={application.topic: 2})
+    create_topic(broker, application.topic, 2)
     first, second = application.member(), application.member()
     first.subscribe()
     settle(first)

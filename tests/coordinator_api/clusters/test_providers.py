@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,9 @@ from assignor.types import TopicPartition
 from coordinator_api.clusters import Clusters, ProviderAddress, provider_address
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import MemberEnd
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
 from tests.coordinator_api.service_process import ServiceProcess
-from tests.streams_runtime.running_member import RunningMember, wait_until_owned_once
-from tests.streams_runtime.small_group import GroupDefinition, small_definition, task_names
 
-SOURCE = "events-to-come"
-TOLD_BY_THE_CLUSTER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")
 PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
 
 
@@ -54,13 +47,6 @@ def client(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[h
 def naming(**cluster: object) -> dict[str, Any]:
     named = definition(cluster=cluster)
     return {name: named[name] for name in ("assignor", "configs", "application_id", "topology", "cluster")}
-
-
-def renamed_source(small: GroupDefinition) -> GroupDefinition:
-    """The same group over a topic that no other test creates."""
-    (subtopology,) = small.declared.topology.subtopologies
-    topology = replace(small.declared.topology, subtopologies=(replace(subtopology, source_topics=(SOURCE,)),))
-    return replace(small, declared=replace(small.declared, topology=topology))
 
 
 def run_a_rebalance(client: httpx.Client, group: str) -> dict[str, Any]:
@@ -118,27 +104,6 @@ def test_should_tell_members_that_a_source_topic_is_missing(client: httpx.Client
     assert (last["error"], last["missing_topics"]) == ("INCOMPLETE_SOURCE_TOPIC_METADATA", ["nowhere"])
     listed = client.get("/v1/groups/missing/rebalances").json()["rebalances"]
     assert [each["error"] for each in listed] == ["INCOMPLETE_SOURCE_TOPIC_METADATA: nowhere"]
-
-
-def test_should_keep_members_waiting_until_a_missing_topic_appears(
-    client: httpx.Client, address: str, log: Log
-) -> None:
-    small = renamed_source(small_definition("waiting"))
-    body = {name: value for name, value in small.body().items() if name not in TOLD_BY_THE_CLUSTER}
-    with CoordinatorClient(str(client.base_url)) as connected:
-        connected.declare("waiting", {**body, "cluster": {"provider": "embedded", "bootstrap.servers": address}})
-        with RunningMember(connected, small, "a") as member:
-            member.holder.wait_for(lambda: bool(member.holder.calls), "the error assignment")
-            assert [(call.name, call.active) for call in member.holder.calls] == [("assign", frozenset())]
-            described = client.get("/v1/groups/waiting").json()
-            assert described["error"] == "INCOMPLETE_SOURCE_TOPIC_METADATA"
-            assert f"Source topics are missing on {address}: {SOURCE}. Create" in described["advice"]
-
-            log.create_topics([NewTopic(SOURCE, 4)])
-            wait_until_owned_once([member], task_names(4))
-            rebalances = client.get("/v1/groups/waiting/rebalances").json()["rebalances"]
-            assert rebalances[0]["reason"] == f"topic {SOURCE} appeared, partitions 4"
-        assert member.end is MemberEnd.LEFT
 
 
 @pytest.mark.parametrize(

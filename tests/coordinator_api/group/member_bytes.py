@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import KafkaError
-from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info, encode_assignment_info
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.consumer_protocol import (
     Assignment,

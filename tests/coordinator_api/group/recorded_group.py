@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from assignor.snapshot import Member, RebalanceResult
-from coordinator_api.group.events import (
-    AssignmentComputed,
-    Event,
-    FetchAssignment,
-    HeartbeatOrFetch,
-    Recovered,
-    Tick,
-)
+from coordinator_api.group.events import AssignmentComputed, Event, FetchAssignment, HeartbeatOrFetch, Recovered, Tick
 from coordinator_api.group.group import Group
 from coordinator_api.group.heartbeats import answer
 from coordinator_api.group.liveness import GroupLimits

@@ -24,29 +24,8 @@ from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member
 from assignor.steering import Steering
 from assignor.types import AssignorErrorCode, TaskId
+from coordinator_api.group import events
 from coordinator_api.group.description import DescribedMember
-from coordinator_api.group.events import (
-    AssignmentComputed,
-    ComputedAssignments,
-    ConnectionLost,
-    DecideHeldRebalance,
-    DeleteGroup,
-    Drain,
-    Event,
-    FetchAssignment,
-    Heartbeat,
-    HeartbeatOrFetch,
-    Join,
-    Leave,
-    ProcessHeartbeat,
-    ReportRebalance,
-    RequestRebalance,
-    SetInstanceDrain,
-    SetLever,
-    Tick,
-    TopicsSeen,
-    WarmUpsCaughtUp,
-)
 from coordinator_api.group.image import LastRebalance
 from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
@@ -140,7 +119,7 @@ class _Player:
             self._ids[plain[0]] = self._ids.get(plain[0], 0) + 1
         return self._told(outcome)
 
-    def _event(self, command: str, words: Words, options: Options) -> Event | HeartbeatOrFetch:
+    def _event(self, command: str, words: Words, options: Options) -> events.Event | events.HeartbeatOrFetch:
         if command == "join":
             return self._join(words[0], None, options)
         if command == "computed":
@@ -149,7 +128,7 @@ class _Player:
             return self._join(words[0].rsplit("-", 1)[0], words[0], options)
         return _COMMANDS[command](words, options)
 
-    def _join(self, name: str, member_id: str | None, options: Options) -> Join:
+    def _join(self, name: str, member_id: str | None, options: Options) -> events.Join:
         """A member's process has its name, unless `process=` says otherwise. Its ids are name-1, name-2, ..."""
         said = MemberState(
             process=options.get("process", name),
@@ -158,7 +137,7 @@ class _Player:
             generation=int(options["generation"]) if "generation" in options else None,
             tags={"zone": options["zone"]} if "zone" in options else {},
         )
-        return Join(
+        return events.Join(
             subscription=subscription(said),
             session_timeout_ms=int(options.get("session", 10_000)),
             rebalance_timeout_ms=int(options.get("rebalance", 60_000)),
@@ -171,7 +150,7 @@ class _Player:
             leave_on_disconnect="disconnect" in options,
         )
 
-    def _computed(self, words: Words, options: Options) -> Event:
+    def _computed(self, words: Words, options: Options) -> events.Event:
         """`computed 3 a-1=0_0/0_1 b-1=-/- followup probing=60000`: each member's active/standby tasks.
 
         `moves`: it takes tasks from living owners. `ownerless`: it places tasks that nobody has. `kept`: it was
@@ -311,32 +290,32 @@ def _listed(found: tuple[TaskId, ...]) -> str:
     return ",".join(map(str, found)) or "-"
 
 
-def _heartbeat(words: Words, options: Options) -> Heartbeat:
+def _heartbeat(words: Words, options: Options) -> events.Heartbeat:
     sums = None
     if "sums" in options:
         pairs = (part.split(":") for part in options["sums"].split(","))
         sums = {TaskId.parse(task): int(offset_sum) for task, offset_sum in pairs}
-    return Heartbeat(words[0], int(options["generation"]), sums, options.get("instance"))
+    return events.Heartbeat(words[0], int(options["generation"]), sums, options.get("instance"))
 
 
-def _process_heartbeat(words: Words, options: Options) -> ProcessHeartbeat:
+def _process_heartbeat(words: Words, options: Options) -> events.ProcessHeartbeat:
     """`process 7 a-1=3 b-1=3`: the heartbeat of a process on connection 7, each member with its generation."""
-    members = {member_id: Heartbeat(member_id, int(generation)) for member_id, generation in options.items()}
-    return ProcessHeartbeat(members, int(words[0]) if words else None)
+    members = {member_id: events.Heartbeat(member_id, int(generation)) for member_id, generation in options.items()}
+    return events.ProcessHeartbeat(members, int(words[0]) if words else None)
 
 
 def _generation(options: Options) -> int | None:
     return int(options["generation"]) if "generation" in options else None
 
 
-def _grace(words: Words, _: Options) -> SetLever:
+def _grace(words: Words, _: Options) -> events.SetLever:
     is_on = words[0] != "off"
-    return SetLever(LeverName.REJOIN_GRACE, is_on, "ann", value_ms=int(words[0]) if is_on else 0)
+    return events.SetLever(LeverName.REJOIN_GRACE, is_on, "ann", value_ms=int(words[0]) if is_on else 0)
 
 
-def _hold(words: Words, options: Options) -> SetLever:
+def _hold(words: Words, options: Options) -> events.SetLever:
     is_on = "off" not in words
-    return SetLever(LeverName.HOLD, is_on, "ada", value_ms=int(options["limit"]) if is_on else 0)
+    return events.SetLever(LeverName.HOLD, is_on, "ada", value_ms=int(options["limit"]) if is_on else 0)
 
 
 def _topics(text: str) -> dict[str, int]:
@@ -345,11 +324,11 @@ def _topics(text: str) -> dict[str, int]:
     return {topic: int(partitions) for topic, partitions in pairs}
 
 
-def _report(words: Words, options: Options) -> Event:
+def _report(words: Words, options: Options) -> events.Event:
     """`report 7 a=0_0/0_1 followup`: a rebalance led elsewhere; each member's process has its name."""
     generation_id, *flags = words
     given = {member: value.split("/") for member, value in options.items() if "/" in value}
-    return ReportRebalance(
+    return events.ReportRebalance(
         led_by="kafka",
         generation_id=int(generation_id),
         input_json=definition_text(options.get("definition", "v1")),
@@ -361,37 +340,43 @@ def _report(words: Words, options: Options) -> Event:
     )
 
 
-_COMMANDS: dict[str, Callable[[Words, Options], Event | HeartbeatOrFetch]] = {
+_COMMANDS: dict[str, Callable[[Words, Options], events.Event | events.HeartbeatOrFetch]] = {
     "declare": lambda words, options: declared(words[0], options.get("topology", "t1"), replace="replace" in words),
     "heartbeat": _heartbeat,
     "process": _process_heartbeat,
-    "lost": lambda words, options: ConnectionLost(int(words[0]), {key: int(on) for key, on in options.items()}),
-    "fetch": lambda words, options: FetchAssignment(words[0], int(options["min"]), options.get("instance")),
-    "recheck": lambda words, options: FetchAssignment(
+    "lost": lambda words, options: events.ConnectionLost(int(words[0]), {key: int(on) for key, on in options.items()}),
+    "fetch": lambda words, options: events.FetchAssignment(words[0], int(options["min"]), options.get("instance")),
+    "recheck": lambda words, options: events.FetchAssignment(
         words[0], int(options["min"]), options.get("instance"), is_recheck=True
     ),
-    "leave": lambda words, options: Leave(words[0], options.get("instance")),
-    "failed": lambda words, _: AssignmentComputed(int(words[0]), ComputedAssignments(error=" ".join(words[1:]))),
-    "seen": lambda words, _: TopicsSeen(_topics(words[0])),
+    "leave": lambda words, options: events.Leave(words[0], options.get("instance")),
+    "failed": lambda words, _: events.AssignmentComputed(
+        int(words[0]), events.ComputedAssignments(error=" ".join(words[1:]))
+    ),
+    "seen": lambda words, _: events.TopicsSeen(_topics(words[0])),
     "report": _report,
-    "tick": lambda _words, _options: Tick(),
-    "rebalance": lambda words, _options: RequestRebalance(" ".join(words) or None),
-    "pause": lambda words, _options: SetLever(LeverName.PAUSE, True, "ann", " ".join(words) or None),
-    "resume": lambda words, _options: SetLever(LeverName.PAUSE, False, "ann", " ".join(words) or None),
+    "tick": lambda _words, _options: events.Tick(),
+    "rebalance": lambda words, _options: events.RequestRebalance(" ".join(words) or None),
+    "pause": lambda words, _options: events.SetLever(LeverName.PAUSE, True, "ann", " ".join(words) or None),
+    "resume": lambda words, _options: events.SetLever(LeverName.PAUSE, False, "ann", " ".join(words) or None),
     "grace": _grace,
-    "drain": lambda _words, _options: Drain(),
+    "drain": lambda _words, _options: events.Drain(),
     "hold": _hold,
-    "approve": lambda _words, options: DecideHeldRebalance(True, _generation(options), "ada", options.get("reason")),
-    "discard": lambda _words, options: DecideHeldRebalance(False, _generation(options), "ada", options.get("reason")),
-    "drain-instance": lambda words, options: SetInstanceDrain(
+    "approve": lambda _words, options: events.DecideHeldRebalance(
+        True, _generation(options), "ada", options.get("reason")
+    ),
+    "discard": lambda _words, options: events.DecideHeldRebalance(
+        False, _generation(options), "ada", options.get("reason")
+    ),
+    "drain-instance": lambda words, options: events.SetInstanceDrain(
         True, _process(options), options.get("member"), "ann", " ".join(words) or None
     ),
-    "end-drain": lambda _words, options: SetInstanceDrain(False, _process(options), options.get("member")),
-    "promote": lambda words, _options: SetLever(
+    "end-drain": lambda _words, options: events.SetInstanceDrain(False, _process(options), options.get("member")),
+    "promote": lambda words, _options: events.SetLever(
         LeverName.PROMOTION, words[:1] != ["off"], "ann", " ".join(words) or None
     ),
-    "caught-up": lambda words, _options: WarmUpsCaughtUp(int(words[0])),
-    "delete": lambda _words, _options: DeleteGroup(),
+    "caught-up": lambda words, _options: events.WarmUpsCaughtUp(int(words[0])),
+    "delete": lambda _words, _options: events.DeleteGroup(),
 }
 
 

@@ -152,22 +152,3 @@ def test_should_keep_the_packed_bytes_that_the_worker_made() -> None:
     fleet = Fleet(3)
     (stored,) = (line for line in fleet.lines if '"RebalanceCompleted"' in line)
     assert encode_record(decode_record(stored)) == stored
-
-
-def test_should_restore_the_assignment_of_a_static_member_that_took_over_a_place() -> None:
-    group = Group("fleet", GroupLimits(initial_rebalance_delay_ms=0))
-    said = subscription(MemberState("s"))
-    taken(group, declared("v1"))
-    taken(group, Join(said, 10_000, 60_000, "s1", group_instance_id="i", incarnation=1))
-    outcome = group.handle(Tick(), 0)
-    group.apply(outcome.records, 0)
-    effect = outcome.rebalance
-    assert effect is not None
-    result = RebalanceResult(SharedAssignments({"s1": AssignmentParts(b"head", b"shared", b"tail")}))
-    taken(group, AssignmentComputed(1, computed_assignments(effect.members, effect.definition_revision, result)))
-    taken(group, Join(said, 10_000, 60_000, "s2", group_instance_id="i", incarnation=2))
-    lines = [encode_record(record) for record in snapshot_records(group.image)]
-    replayed = Group.replay("fleet", group.limits, map(decode_record, lines), 0).image
-    assert [(member.member_id, member.last_assignment.assignment) for member in replayed.members.values()] == [
-        ("s2", AssignmentParts(b"head", b"shared", b"tail"))
-    ]

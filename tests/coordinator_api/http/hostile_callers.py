@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -28,12 +29,17 @@ def raise_own_limit(files: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
 
 
+def connect(url: str) -> socket.socket:
+    """A plain connection to the service."""
+    address = httpx.URL(url)
+    return socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_S)
+
+
 class Crowd:
     """Many connections of one kind. They are all closed when the block ends."""
 
     def __init__(self, url: str, size: int, greeting: bytes = b"") -> None:
-        address = httpx.URL(url)
-        self._address = (address.host, address.port or 0)
+        self._url = url
         self._greeting = greeting
         self._size = size
         self._opened = ExitStack()
@@ -41,7 +47,7 @@ class Crowd:
 
     def __enter__(self) -> Self:
         for _ in range(self._size):
-            connection = self._opened.enter_context(socket.create_connection(self._address, timeout=PATIENCE_S))
+            connection = self._opened.enter_context(connect(self._url))
             if self._greeting:
                 connection.sendall(self._greeting)
             connection.setblocking(False)
@@ -126,12 +132,20 @@ def beside(work: Callable[[], object]) -> Iterator[None]:
         raise raised[0]
 
 
-def wait_for(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    """Raises AssertionError when it does not become true."""
-    deadline = time.monotonic() + patience_s
+def wait_for(condition: Callable[[], bool], what: str = "it") -> None:
+    """Raises AssertionError when it does not become true for long. `what`: what is waited for."""
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
+        assert time.monotonic() < deadline, f"{what} did not happen"
         time.sleep(0.02)
+
+
+def metric(client: httpx.Client, name: str) -> float:
+    """Its value, 0 before it was counted. `name`: with its labels."""
+    for line in client.get("/metrics").text.splitlines():
+        if line.startswith(f"{name} "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
 
 
 def memory_bytes(process: int) -> int:
@@ -140,3 +154,19 @@ def memory_bytes(process: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1_024
     raise AssertionError("the process is gone")
+
+
+def held_fetch(member: HttpMember) -> bytes:
+    """A request that waits for the next generation."""
+    wanted = member.generation_id + 1
+    path = f"{member.path}/members/{member.member_id}/assignment?min_generation={wanted}&wait_ms=60000"
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+@contextmanager
+def held(client: httpx.Client, call: Callable[[], httpx.Response]) -> Iterator[Future[httpx.Response]]:
+    """Within the block the service holds `call`, and nothing else; it has been answered when the block ends."""
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(call)
+        wait_for(lambda: metric(client, "assignor_long_polls") == 1)
+        yield answer

@@ -1,4 +1,4 @@
-"""`POST /v1/assign` runs what Kafka's leader ran."""
+"""`POST /v1/assign` runs what Kafka's leader ran; what it refuses, `POST /v1/simulate` refuses too."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from assignor.task_assignors.base import Placement, PlacementProblem
 from tests.checkout import ROOT, VECTORS
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.service_process import ServiceProcess
+
+BOTH_CALLS = pytest.mark.parametrize("call", ["assign", "simulate"])
 
 
 def lines(name: str, count: int) -> Iterator[dict[str, Any]]:
@@ -48,6 +50,7 @@ def broken(document: dict[str, Any], **changes: object) -> dict[str, Any]:
     return {**document, **changes}
 
 
+@BOTH_CALLS
 @pytest.mark.parametrize(
     "document, where",
     [
@@ -60,32 +63,39 @@ def broken(document: dict[str, Any], **changes: object) -> dict[str, Any]:
         (broken(line("rebalances"), input={**line("rebalances")["input"], "members": {}}), "input.members"),
     ],
 )
-def test_should_say_which_field_is_wrong(client: httpx.Client, document: dict[str, Any], where: str) -> None:
-    response = client.post("/v1/assign", json=document)
+def test_should_say_which_field_is_wrong(client: httpx.Client, document: dict[str, Any], where: str, call: str) -> None:
+    response = client.post(f"/v1/{call}", json=document)
 
     assert problem(response) == (422, "INVALID_REQUEST")
     assert response.json()["where"] == where
 
 
-def test_should_say_at_which_byte_a_members_subscription_cannot_be_read(client: httpx.Client) -> None:
+@BOTH_CALLS
+def test_should_say_at_which_byte_a_members_subscription_cannot_be_read(client: httpx.Client, call: str) -> None:
     document = line("rebalances")
     document["input"]["members"]["cut"] = {"client_id": None, "group_instance_id": None, "subscription": "AAMAAAAH"}
 
-    response = client.post("/v1/assign", json=document)
+    response = client.post(f"/v1/{call}", json=document)
 
     assert problem(response) == (422, "INVALID_REQUEST")
     assert (response.json()["offset"], response.json()["where"]) == (2, "input.members['cut'].subscription")
 
 
-@pytest.mark.parametrize("name", ["placements", "rebalances"])
-def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx.Client, name: str) -> None:
-    document = line(name)
-    if name == "placements":
-        document["assignor"] = "os:system"
-    else:
-        document["input"]["assignor"] = "os:system"
+@BOTH_CALLS
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"format": NaN}', b"\xff"])
+def test_should_refuse_what_is_no_document(client: httpx.Client, body: bytes, call: str) -> None:
+    response = client.post(f"/v1/{call}", content=body, headers={"Content-Type": "application/json"})
 
-    assert problem(client.post("/v1/assign", json=document)) == (422, "UNSUPPORTED_ASSIGNOR")
+    assert problem(response) == (422, "INVALID_REQUEST")
+
+
+@BOTH_CALLS
+@pytest.mark.parametrize("name", ["placements", "rebalances"])
+def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx.Client, name: str, call: str) -> None:
+    document = line(name)
+    (document if name == "placements" else document["input"])["assignor"] = "os:system"
+
+    assert problem(client.post(f"/v1/{call}", json=document)) == (422, "UNSUPPORTED_ASSIGNOR")
 
 
 class HasAMistake:
@@ -117,7 +127,7 @@ def own_classes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serv
         yield service, client
 
 
-@pytest.mark.parametrize("call", ["assign", "simulate"])
+@BOTH_CALLS
 @pytest.mark.parametrize("name", ["placements", "rebalances"])
 def test_should_not_blame_the_caller_when_a_listed_class_fails(
     own_classes: tuple[ServiceProcess, httpx.Client], name: str, call: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
@@ -11,7 +10,7 @@ import httpx
 import pytest
 
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
-from tests.coordinator_api.http.hostile_callers import wait_for
+from tests.coordinator_api.http.hostile_callers import connect, metric, wait_for
 from tests.coordinator_api.service_process import ServiceProcess
 
 SESSION_MS = 600_000
@@ -50,17 +49,6 @@ def opened() -> Iterator[ExitStack]:
         yield stack
 
 
-def address_of(client: httpx.Client) -> tuple[str, int]:
-    assert client.base_url.port is not None
-    return client.base_url.host, client.base_url.port
-
-
-def metric(client: httpx.Client, name: str) -> float:
-    return float(
-        next(line.split()[1] for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} "))
-    )
-
-
 def ids(*members: HttpMember) -> set[str]:
     return {str(each.member_id) for each in members}
 
@@ -94,18 +82,6 @@ def test_should_wait_for_the_sessions_when_more_than_half_of_the_connections_are
     assert processes.members() == ids(first, second, third)
 
 
-def test_should_take_no_connection_for_a_death_that_its_own_answer_ended(
-    service: ServiceProcess, opened: ExitStack
-) -> None:
-    processes = Processes(service, 3, opened)
-    living, closing, dying = processes.all
-    assert closing.process_heartbeat(Connection="close").status_code == 200
-
-    dying.client.close()
-
-    wait_for(lambda: processes.members() == ids(living, closing))
-
-
 @pytest.mark.parametrize("header", ["close", "keep-alive, close"])
 def test_should_read_every_option_of_a_connection_header(
     service: ServiceProcess, opened: ExitStack, header: str
@@ -132,7 +108,7 @@ def test_should_remove_a_process_that_dies_while_its_heartbeat_is_read(
     large = {"members": {dying.member_id: {"generation_id": dying.generation_id, "task_offset_sums": sums}}}
     path = f"/v1/groups/{processes.group_id}/heartbeat"
 
-    with socket.create_connection(address_of(processes.watcher), timeout=30) as raw:
+    with connect(service.url) as raw:
         for body in ({"members": {dying.member_id: {"generation_id": dying.generation_id}}}, large):
             octets = json.dumps(body).encode()
             sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
@@ -158,7 +134,7 @@ def test_should_remove_a_process_that_dies_with_several_heartbeats_under_way(
     sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
     request = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets
 
-    with socket.create_connection(address_of(processes.watcher), timeout=30) as raw:
+    with connect(service.url) as raw:
         raw.sendall(3 * request)
         wait_for(lambda: metric(processes.watcher, "assignor_long_polls") >= 1)
 
@@ -175,7 +151,7 @@ def test_should_refuse_an_upgrade_with_a_body_that_would_be_taken_for_a_request(
     upgrade = f"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: {len(hidden)}"
     head = f"PUT /v1/groups/{kept} HTTP/1.1\r\nHost: 127.0.0.1\r\n{upgrade}"
 
-    with socket.create_connection(address_of(client), timeout=30) as raw:
+    with connect(service.url) as raw:
         raw.sendall(f"{head}\r\n\r\n".encode() + hidden)
         answer = b"".join(iter(lambda: raw.recv(65_536), b""))
 
@@ -183,7 +159,7 @@ def test_should_refuse_an_upgrade_with_a_body_that_would_be_taken_for_a_request(
     assert answer.count(b"HTTP/1.1 ") == 1
     assert b"send the request without an upgrade" in answer
 
-    with socket.create_connection(address_of(client), timeout=30) as raw:
+    with connect(service.url) as raw:
         raw.sendall(f"{head}\r\n\r\n".encode())
         # the service closes the connection with this unread, so the system may reset it, and the answer is lost
         with suppress(ConnectionResetError, BrokenPipeError):

@@ -58,15 +58,6 @@ def test_should_have_only_defaults_that_their_schema_takes(document: Any) -> Non
         Draft202012Validator({**schema, "components": document["components"]}).validate(schema["default"])
 
 
-def test_should_describe_every_error_as_a_problem_with_a_schema(document: Any) -> None:
-    for _, _, operation in operations(document):
-        errors = {status: answer for status, answer in operation["responses"].items() if int(status) >= 400}
-        assert {"401", "403", "500", "503"} <= errors.keys()
-        for answer in errors.values():
-            assert list(answer["content"]) == ["application/problem+json"]
-            assert answer["content"]["application/problem+json"]["schema"]["$ref"].endswith("/ProblemDocument")
-
-
 def test_should_say_whether_calls_carry_a_token(document: Any, tmp_path: Path) -> None:
     with (
         ServiceProcess(tmp_path, environment={"ASSIGNOR_AUTH_TOKEN": TOKEN}) as guarded,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle, subscription
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, settled_member, subscription
 from tests.coordinator_api.http.changed_documents import RECORDINGS, one_change, values
 from tests.coordinator_api.service_process import ServiceProcess
 
@@ -39,10 +39,7 @@ def post(client: httpx.Client, method: str, path: str, document: object) -> http
 @pytest.fixture(scope="module")
 def member(service: ServiceProcess) -> HttpMember:
     client = service.client()
-    member = HttpMember(client, new_group(client))
-    member.subscribe()
-    settle(member)
-    return member
+    return settled_member(client)
 
 
 @one_client

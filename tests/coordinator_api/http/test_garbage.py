@@ -13,7 +13,7 @@ from coordinator_api.http.housekeeping import (
     MIDDLE_EVERY_S,
     MIDDLE_PARTS,
     Garbage,
-    set_aside_what_is_there,
+    freeze_existing_objects,
 )
 
 BEGAN_S = 1_000.0
@@ -65,7 +65,7 @@ def a_circle() -> Node:
 def test_should_not_look_again_at_what_was_there_at_the_start() -> None:
     loaded = a_circle()
     there = weakref.ref(loaded)
-    set_aside_what_is_there()
+    freeze_existing_objects()
     assert gc.get_freeze_count() > 0
 
     del loaded

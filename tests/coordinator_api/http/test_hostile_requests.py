@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-import httpx
 import pytest
 
-from tests.checkout import ROOT
-from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
 from tests.coordinator_api.http.hostile_callers import (
     Bystander,
     Crowd,
     beside,
+    held_fetch,
     memory_bytes,
+    metric,
     raise_own_limit,
     wait_for,
 )
 from tests.coordinator_api.service_process import ServiceProcess
 
 OPEN_FILES = 1_024
-HOLD_FILE = "hold"
 MEBIBYTE = 1_048_576
 
 
@@ -32,14 +29,8 @@ MEBIBYTE = 1_048_576
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """As `ulimit -Sn 1024; assignor serve` starts it, with less patience than usual."""
     directory = tmp_path_factory.mktemp("hostile")
-    flags = (
-        *("--request-timeout-ms", "3000"),
-        *("--group-initial-rebalance-delay-ms", "0"),
-        *("--computation-max-count", "1"),
-        *("--task-assignor-classes", held_assignor.CLASS_PATH),
-    )
-    environment = {"PYTHONPATH": str(ROOT), held_assignor.HOLD_FILE_VARIABLE: str(directory / HOLD_FILE)}
-    with ServiceProcess(directory, *flags, environment=environment, open_files=OPEN_FILES) as process:
+    flags = ("--request-timeout-ms", "3000", "--group-initial-rebalance-delay-ms", "0")
+    with ServiceProcess(directory, *flags, open_files=OPEN_FILES) as process:
         yield process
         assert process.stop() == 0
     assert [line for line in process.log if "Traceback" in line or "uvicorn" in line] == []
@@ -49,13 +40,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 def bystander(service: ServiceProcess) -> Bystander:
     raise_own_limit(4 * OPEN_FILES)
     return Bystander(service)
-
-
-def metric(client: httpx.Client, name: str) -> float:
-    for line in client.get("/metrics").text.splitlines():
-        if line.startswith(f"{name} "):
-            return float(line.rpartition(" ")[2])
-    return 0.0
 
 
 @pytest.mark.parametrize(
@@ -84,15 +68,6 @@ def test_should_serve_others_beside_bodies_that_never_end(bystander: Bystander) 
         bystander.calls()
 
 
-def test_should_refuse_what_is_no_http(bystander: Bystander) -> None:
-    with Crowd(bystander.url, 1, b"\x16\x03\x01 hello\r\n\r\n") as crowd:
-        caller = crowd.sockets[0]
-        caller.settimeout(60)
-        answer = b"".join(iter(lambda: caller.recv(65_536), b""))
-
-    assert answer.startswith(b"HTTP/1.1 400 ")
-
-
 def answers_to(bystander: Bystander, sent: bytes) -> list[bytes]:
     """The status of each answer until the service closes the connection."""
     with Crowd(bystander.url, 1) as crowd:
@@ -106,10 +81,6 @@ def answers_to(bystander: Bystander, sent: bytes) -> list[bytes]:
 ALIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 NOWHERE = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-
-
-def test_should_answer_requests_in_order_that_do_not_wait_for_answers(bystander: Bystander) -> None:
-    assert answers_to(bystander, (ALIVE + NOWHERE) * 500 + LAST) == [b"200", b"404"] * 500 + [b"200"]
 
 
 @pytest.mark.parametrize(
@@ -235,25 +206,6 @@ def test_should_refuse_a_hostile_body_fast_and_give_its_memory_back(bystander: B
     wait_for(lambda: memory_bytes(service.process.pid) - memory < 64 * MEBIBYTE)
 
 
-def test_should_not_go_on_computing_for_a_caller_who_has_hung_up(bystander: Bystander) -> None:
-    """One computation at a time: while the first is under way, another caller gets a 429."""
-    hold = bystander.service.directory / HOLD_FILE
-    hold.touch()
-    body = json.dumps(held_assignor.held_problem(bystander.member.process_id)).encode()
-    request = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-
-    def status() -> int:
-        return bystander.client.post("/v1/assign", json={}).status_code
-
-    try:
-        with Crowd(bystander.url, 1, request):
-            bystander.calls(3)  # by then the request has been taken in, and the place is not free for the next one
-            wait_for(lambda: status() == 429)
-        wait_for(lambda: status() == 422)
-    finally:
-        hold.unlink()
-
-
 def test_should_not_describe_a_group_for_callers_who_have_hung_up(bystander: Bystander) -> None:
     group_id = new_group(bystander.client, partitions=5_000)
     member = HttpMember(bystander.client, group_id)
@@ -271,9 +223,3 @@ def test_should_not_describe_a_group_for_callers_who_have_hung_up(bystander: Bys
     wait_for(lambda: count("200") - made + count("0") - given_up == callers)
 
     assert count("200") - made < callers / 2
-
-
-def held_fetch(member: HttpMember) -> bytes:
-    wanted = member.generation_id + 1
-    path = f"{member.path}/members/{member.member_id}/assignment?min_generation={wanted}&wait_ms=60000"
-    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
+from tests.coordinator_api.group_members import HttpMember, new_group, problem, settled_member
 
 ADA = {"User-Agent": "ada/1"}
 OFF: dict[str, object] = {"hold": None, "rejoin_grace": None, "promotion": None, "pause": None, "drained": []}
 
 
-def a_settled_member(client: httpx.Client) -> HttpMember:
-    member = HttpMember(client, new_group(client))
-    assert member.subscribe().status_code == 201
-    settle(member)
-    return member
+NO_TIMES: tuple[object, ...] = ({}, {"limit": 1_000}, [], 7)
 
 
 def levers_of(client: httpx.Client, member: HttpMember) -> object:
@@ -25,7 +19,7 @@ def levers_of(client: httpx.Client, member: HttpMember) -> object:
 
 
 def test_should_start_a_rebalance_with_the_reason_of_the_operator(client: httpx.Client) -> None:
-    member = a_settled_member(client)
+    member = settled_member(client)
 
     asked = client.post(f"{member.path}/rebalance", params={"reason": "the disk was replaced"})
     described = client.get(member.path).json()
@@ -33,14 +27,6 @@ def test_should_start_a_rebalance_with_the_reason_of_the_operator(client: httpx.
     assert (asked.status_code, asked.content) == (204, b"")
     assert (described["state"], described["reason"]) == ("PreparingRebalance", "the disk was replaced")
     assert member.heartbeat().json()["rejoin"] is True
-
-
-def test_should_name_a_rebalance_that_was_requested_without_a_reason(client: httpx.Client) -> None:
-    member = a_settled_member(client)
-
-    assert client.post(f"{member.path}/rebalance").status_code == 204
-
-    assert client.get(member.path).json()["reason"] == "operator-requested"
 
 
 def test_should_refuse_to_rebalance_a_group_without_members(client: httpx.Client) -> None:
@@ -53,7 +39,7 @@ def test_should_refuse_to_rebalance_a_group_without_members(client: httpx.Client
 
 
 def test_should_tell_members_of_a_pause_until_it_is_resumed(client: httpx.Client) -> None:
-    member = a_settled_member(client)
+    member = settled_member(client)
     before = member.heartbeat().json()
     beat = {"members": {member.member_id: {"generation_id": member.generation_id}}}
     known = client.post(f"{member.path}/heartbeat", json=beat).json()
@@ -85,67 +71,6 @@ def test_should_tell_who_joins_a_paused_group_at_once(client: httpx.Client) -> N
     assert HttpMember(client, group_id).subscribe().json()["paused"] is True
 
 
-def test_should_answer_a_held_heartbeat_when_the_group_is_paused(client: httpx.Client) -> None:
-    member = a_settled_member(client)
-    beat = {"members": {member.member_id: {"generation_id": member.generation_id}}}
-    known = client.post(f"{member.path}/heartbeat", json=beat).json()["news"]
-    with ThreadPoolExecutor(1) as threads:
-        held = threads.submit(
-            client.post, f"{member.path}/heartbeat", json={**beat, "known": known}, params={"wait_ms": 14_000}
-        )
-        assert client.post(f"{member.path}/pause").status_code == 204
-
-        assert held.result().json()["paused"] is True
-
-
-def test_should_keep_the_place_of_a_member_that_left_until_its_process_is_back(client: httpx.Client) -> None:
-    member = a_settled_member(client)
-    old, generation_id = member.member_id, member.generation_id
-    asked = client.put(f"{member.path}/rejoin-grace", json={"grace_ms": 60_000}, params={"reason": "an upgrade"})
-    lever = client.get(member.path).json()["levers"]["rejoin_grace"]
-    assert member.leave().status_code == 204
-    away = client.get(member.path).json()
-    member.member_id = None
-    joined = member.subscribe()
-    back = client.get(member.path).json()
-
-    assert asked.status_code == 204
-    assert (lever["grace_ms"], lever["reason"]) == (60_000, "an upgrade")
-    assert (away["state"], away["members"][0]["member_id"]) == ("Stable", old)
-    assert 0 < away["members"][0]["away_until_ms"] - lever["at_ms"] <= 120_000
-    assert (joined.status_code, joined.json()["state"], joined.json()["generation_id"]) == (
-        201,
-        "Stable",
-        generation_id,
-    )
-    assert [(each["member_id"], each["away_until_ms"]) for each in back["members"]] == [(member.member_id, None)]
-    assert member.member_id != old
-    assert len(client.get(f"{member.path}/rebalances").json()["rebalances"]) == 1
-
-
-def test_should_wait_for_nobody_any_more_once_the_rejoin_grace_is_off(client: httpx.Client) -> None:
-    member = a_settled_member(client)
-    assert client.put(f"{member.path}/rejoin-grace", json={"grace_ms": 60_000}).status_code == 204
-    assert member.leave().status_code == 204
-
-    assert client.delete(f"{member.path}/rejoin-grace").status_code == 204
-
-    assert client.get(member.path).json()["state"] == "Empty"
-    assert levers_of(client, member) == OFF
-
-
-@pytest.mark.parametrize(
-    "body",
-    [{"grace_ms": 999}, {"grace_ms": 3_600_001}, {"grace_ms": "60s"}, {"grace_ms": 1.5}, {}, {"grace": 1}, [], 7],
-)
-def test_should_refuse_a_rejoin_grace_that_is_none(client: httpx.Client, body: object) -> None:
-    member = a_settled_member(client)
-
-    assert problem(client.put(f"{member.path}/rejoin-grace", json=body)) == (422, "INVALID_REQUEST")
-
-    assert levers_of(client, member) == OFF
-
-
 def test_should_refuse_a_large_body_of_a_lever(client: httpx.Client) -> None:
     body = {"grace_ms": 60_000, "more": "x" * 65_536}
 
@@ -153,11 +78,11 @@ def test_should_refuse_a_large_body_of_a_lever(client: httpx.Client) -> None:
 
 
 def test_should_show_all_levers_off_at_first(client: httpx.Client) -> None:
-    assert levers_of(client, a_settled_member(client)) == OFF
+    assert levers_of(client, settled_member(client)) == OFF
 
 
 def test_should_say_what_a_drained_instance_waits_for_and_when_it_can_be_stopped(client: httpx.Client) -> None:
-    member = a_settled_member(client)
+    member = settled_member(client)
     at = f"{member.path}/drain"
     process_id = client.get(member.path).json()["members"][0]["process_id"]
     asked = client.post(at, params={"instance": process_id.upper(), "reason": "the disk"}, headers=ADA)
@@ -175,7 +100,7 @@ def test_should_say_what_a_drained_instance_waits_for_and_when_it_can_be_stopped
 
 
 def test_should_refuse_to_drain_what_the_group_does_not_have(client: httpx.Client) -> None:
-    member = a_settled_member(client)
+    member = settled_member(client)
     at = f"{member.path}/drain"
     stranger = "00000000-0000-0000-0000-000000000001"
 
@@ -187,7 +112,7 @@ def test_should_refuse_to_drain_what_the_group_does_not_have(client: httpx.Clien
 
 
 def test_should_say_who_switched_promotion_on(client: httpx.Client) -> None:
-    member = a_settled_member(client)
+    member = settled_member(client)
 
     assert client.put(f"{member.path}/promotion", params={"reason": "soon"}, headers=ADA).status_code == 204
     promotion = client.get(member.path).json()["levers"]["promotion"]
@@ -195,3 +120,18 @@ def test_should_say_who_switched_promotion_on(client: httpx.Client) -> None:
 
     assert (promotion["by"], promotion["reason"]) == ("ada/1 at 127.0.0.1", "soon")
     assert levers_of(client, member) == OFF
+
+
+@pytest.mark.parametrize(
+    ("lever", "body"),
+    [
+        *(("rejoin-grace", {"grace_ms": value}) for value in (999, 3_600_001, "60s", 1.5)),
+        *(("hold", {"time_limit_ms": value}) for value in (0, 604_800_001, "10m")),
+        *((lever, body) for lever in ("rejoin-grace", "hold") for body in NO_TIMES),
+    ],
+)
+def test_should_refuse_a_time_that_is_none(client: httpx.Client, lever: str, body: object) -> None:
+    path = f"/v1/groups/{new_group(client)}"
+
+    assert problem(client.put(f"{path}/{lever}", json=body)) == (422, "INVALID_REQUEST")
+    assert client.get(path).json()["levers"] == OFF

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,7 +13,8 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settled_member
+from tests.coordinator_api.http.hostile_callers import connect, held, held_fetch, metric, wait_for
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.processes import children
 
@@ -27,7 +27,6 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]
     flags = (
         *("--request-max-bytes", str(MAX_BYTES)),
         *("--request-timeout-ms", "700"),
-        *("--group-max-size", "2"),
         *("--longpoll-max-count", "1"),
         *("--longpoll-max-wait-ms", "2000"),
         *("--group-initial-rebalance-delay-ms", "0"),
@@ -68,8 +67,7 @@ def test_should_take_a_body_of_just_the_limit(narrow_client: httpx.Client) -> No
 
 
 def test_should_give_up_on_a_body_that_does_not_arrive(narrow: ServiceProcess) -> None:
-    address = httpx.URL(narrow.url)
-    with socket.create_connection((address.host, address.port or 0), timeout=30) as connection:
+    with connect(narrow.url) as connection:
         connection.sendall(b"PUT /v1/groups/g HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
 
@@ -77,49 +75,34 @@ def test_should_give_up_on_a_body_that_does_not_arrive(narrow: ServiceProcess) -
     assert b'"code": "REQUEST_TIMED_OUT"' in answer
 
 
-def test_should_refuse_one_member_too_many(narrow_client: httpx.Client) -> None:
-    group_id = new_group(narrow_client)
-    for _ in range(2):
-        assert HttpMember(narrow_client, group_id).subscribe().status_code == 201
-
-    assert problem(HttpMember(narrow_client, group_id).subscribe()) == (429, "GROUP_MAX_SIZE_REACHED")
+@contextmanager
+def one_held(narrow: ServiceProcess, client: httpx.Client) -> Iterator[tuple[HttpMember, httpx.Client]]:
+    """A member whose fetch is held, as the only request there may be, and a client that is free."""
+    member = settled_member(client)
+    with narrow.client() as other:
+        with held(other, lambda: member.fetch(min_generation=member.generation_id + 1)) as fetch:
+            yield member, other
+        assert fetch.result().status_code == 204
 
 
 def test_should_refuse_to_hold_one_request_too_many(narrow: ServiceProcess, narrow_client: httpx.Client) -> None:
-    member = HttpMember(narrow_client, new_group(narrow_client))
-    member.subscribe()
-    settle(member)
-    later = member.generation_id + 1
-    held: list[httpx.Response] = []
-    waiting = threading.Thread(target=lambda: held.append(member.fetch(min_generation=later)))
-    waiting.start()
-    with narrow.client() as other:
-        while "assignor_long_polls 1.0" not in other.get("/metrics").text:
-            pass
-        refused = other.get(f"{member.path}/members/{member.member_id}/assignment?min_generation={later}&wait_ms=100")
-        not_held = other.get(f"{member.path}/members/{member.member_id}/assignment?min_generation={later}")
-    waiting.join(30)
+    with one_held(narrow, narrow_client) as (member, other):
+        path = f"{member.path}/members/{member.member_id}/assignment?min_generation={member.generation_id + 1}"
+        refused = other.get(f"{path}&wait_ms=100")
+        not_held = other.get(path)
 
     assert problem(refused) == (429, "THROTTLING_QUOTA_EXCEEDED")
     assert refused.headers["retry-after"] == "1"
-    assert (not_held.status_code, held[0].status_code) == (204, 204)
+    assert not_held.status_code == 204
 
 
 def test_should_answer_a_heartbeat_at_once_where_no_more_requests_are_held(
     narrow: ServiceProcess, narrow_client: httpx.Client
 ) -> None:
-    member = HttpMember(narrow_client, new_group(narrow_client))
-    member.subscribe()
-    settle(member)
-    body = {"members": {member.member_id: {"generation_id": member.generation_id}}}
-    first = narrow_client.post(f"{member.path}/heartbeat", json=body)
-    waiting = threading.Thread(target=member.fetch, kwargs={"min_generation": member.generation_id + 1})
-    waiting.start()
-    with narrow.client() as other:
-        while "assignor_long_polls 1.0" not in other.get("/metrics").text:
-            pass
-        second = other.post(f"{member.path}/heartbeat?wait_ms=2000", json={**body, "known": first.json()["news"]})
-    waiting.join(30)
+    with one_held(narrow, narrow_client) as (member, other):
+        member.client = other
+        first = member.process_heartbeat()
+        second = member.process_heartbeat(first.json()["news"], wait_ms=2_000)
 
     assert (second.status_code, second.json()) == (200, first.json())
 
@@ -127,26 +110,14 @@ def test_should_answer_a_heartbeat_at_once_where_no_more_requests_are_held(
 def test_should_let_go_of_a_held_request_whose_caller_hung_up(
     narrow: ServiceProcess, narrow_client: httpx.Client
 ) -> None:
-    member = HttpMember(narrow_client, new_group(narrow_client))
-    member.subscribe()
-    settle(member)
-    address = httpx.URL(narrow.url)
-    path = (
-        f"{member.path}/members/{member.member_id}/assignment?min_generation={member.generation_id + 1}&wait_ms=60000"
-    )
-    with socket.create_connection((address.host, address.port or 0), timeout=30) as connection:
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-        while "assignor_long_polls 1.0" not in narrow_client.get("/metrics").text:
-            pass
-
-    while "assignor_long_polls 0.0" not in narrow_client.get("/metrics").text:
-        pass
+    with connect(narrow.url) as connection:
+        connection.sendall(held_fetch(settled_member(narrow_client)))
+        wait_for(lambda: metric(narrow_client, "assignor_long_polls") == 1)
+    wait_for(lambda: metric(narrow_client, "assignor_long_polls") == 0)
 
 
-def test_should_cut_a_wait_down_to_the_longest_allowed(narrow_client: httpx.Client, tmp_path: Path) -> None:
-    member = HttpMember(narrow_client, new_group(narrow_client))
-    member.subscribe()
-    settle(member)
+def test_should_cut_a_wait_down_to_the_longest_allowed(narrow_client: httpx.Client) -> None:
+    member = settled_member(narrow_client)
 
     assert member.fetch(wait_ms=86_400_000, min_generation=member.generation_id + 1).status_code == 204
 
@@ -187,34 +158,26 @@ def test_should_refuse_a_few_bytes_that_ask_for_very_many_tasks(narrow_client: h
     assert "topology: 1002 tasks are more than group.max.partitions, 1000" in refused.json()["detail"]
 
 
-def until_held(hold: Path) -> None:
-    """The assignor is in another process, which tells nobody but the file."""
-    while hold.read_text(encoding="ascii") != held_assignor.HELD:
-        time.sleep(0.01)
+@pytest.fixture
+def hold(narrow: ServiceProcess) -> Iterator[Path]:
+    """The assignor waits for this file to go away, in another process, which tells nobody but the file."""
+    file = narrow.directory / HOLD_FILE
+    file.write_text("")
+    yield file
+    file.unlink(missing_ok=True)
 
 
 def test_should_refuse_one_computation_too_many_and_still_serve_members(
-    narrow: ServiceProcess, narrow_client: httpx.Client
+    narrow: ServiceProcess, narrow_client: httpx.Client, hold: Path
 ) -> None:
-    member = HttpMember(narrow_client, new_group(narrow_client))
-    member.subscribe()
-    settle(member)
-    problem_to_place = {
-        "format": "placement/1",
-        "id": "held",
-        "assignor": held_assignor.CLASS_PATH,
-        "configs": {},
-        "tasks": ["0_0"],
-        "stateful": [],
-        "clients": {member.process_id: {"capacity": 1, "lags": {}}},
-    }
-    hold = narrow.directory / HOLD_FILE
-    hold.write_text("")
+    member = settled_member(narrow_client)
+    asked = held_assignor.held_problem(member.process_id)
     answers: list[httpx.Response] = []
-    running = threading.Thread(target=lambda: answers.append(narrow_client.post("/v1/assign", json=problem_to_place)))
+    running = threading.Thread(target=lambda: answers.append(narrow_client.post("/v1/assign", json=asked)))
+
     with narrow.client() as other:
         running.start()
-        until_held(hold)
+        wait_for(lambda: held_assignor.holds(hold))
         refused = other.post("/v1/assign", json={})
         assert problem(refused) == (429, "THROTTLING_QUOTA_EXCEEDED")
         member.client = other
@@ -226,41 +189,26 @@ def test_should_refuse_one_computation_too_many_and_still_serve_members(
     assert answers[0].json()["output"]["clients"] == {member.process_id: {"active": ["0_0"], "standby": []}}
 
 
-def test_should_end_a_computation_whose_caller_hangs_up(narrow: ServiceProcess, narrow_client: httpx.Client) -> None:
-    problem_to_place = {
-        "format": "placement/1",
-        "id": "held",
-        "assignor": held_assignor.CLASS_PATH,
-        "configs": {},
-        "tasks": ["0_0"],
-        "stateful": [],
-        "clients": {"9638c027-9105-4c73-b9ed-d0bfcb47a168": {"capacity": 1, "lags": {}}},
-    }
-    body = json.dumps(problem_to_place).encode()
-    hold = narrow.directory / HOLD_FILE
-    hold.write_text("")
-    try:
-        address = httpx.URL(narrow.url)
-        with socket.create_connection((address.host, address.port or 0)) as caller:
-            head = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-            caller.sendall(head + body)
-            until_held(hold)
-            assert problem(narrow_client.post("/v1/assign", json={})) == (429, "THROTTLING_QUOTA_EXCEEDED")
-        # the held computation would go on for ever, and only one is allowed
-        while problem(narrow_client.post("/v1/assign", json={})) != (422, "INVALID_REQUEST"):
-            pass
-    finally:
-        hold.unlink()
+def test_should_end_a_computation_whose_caller_hangs_up(
+    narrow: ServiceProcess, narrow_client: httpx.Client, hold: Path
+) -> None:
+    body = json.dumps(held_assignor.held_problem()).encode()
+    with connect(narrow.url) as caller:
+        head = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        caller.sendall(head + body)
+        wait_for(lambda: held_assignor.holds(hold))
+        assert problem(narrow_client.post("/v1/assign", json={})) == (429, "THROTTLING_QUOTA_EXCEEDED")
+    # the held computation would go on for ever, and only one is allowed
+    wait_for(lambda: problem(narrow_client.post("/v1/assign", json={})) == (422, "INVALID_REQUEST"))
 
 
 @pytest.mark.parametrize("line", ["PUT /v1/groups/hung-up", "POST /v1/assign", "POST /v1/simulate"])
 def test_should_not_keep_a_process_for_each_caller_who_hung_up(
     narrow: ServiceProcess, narrow_client: httpx.Client, line: str
 ) -> None:
-    address = httpx.URL(narrow.url)
     head = f"{line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n"
     for _ in range(30):
-        with socket.create_connection((address.host, address.port or 0)) as caller:
+        with connect(narrow.url) as caller:
             caller.sendall(head.encode() + b'{"a":1}')
     new_group(narrow_client)  # asks for its worker after those callers did
     workers = [child for server in children(narrow.process.pid) for child in children(server)]

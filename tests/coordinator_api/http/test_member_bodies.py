@@ -92,6 +92,7 @@ def test_should_decode_every_field() -> None:
         (HeartbeatBody, {"group_instance_id": ""}, "body.group_instance_id: String should have at least 1 character"),
         (HeartbeatBody, {"group_instance_id": 1}, "body.group_instance_id: Input should be a valid string"),
         (HeartbeatBody, {"task_offset_sums": {"0": 1}}, "body.task_offset_sums.0: not a task id such as 0_3"),
+        (HeartbeatBody, {"task_offset_sums": {"0_9999999999": 1}}, "body.task_offset_sums.0_9999999999: not a task id"),
         (HeartbeatBody, {"task_offset_sums": {"0_1\n": 1}}, "body.task_offset_sums.0_1\n: not a task id such as 0_3"),
         (
             HeartbeatBody,
@@ -103,6 +104,14 @@ def test_should_decode_every_field() -> None:
         (SubscriptionBody, {"leave_on_disconnect": 1}, "body.leave_on_disconnect: Input should be a valid boolean"),
         (SubscriptionBody, {"incarnation": -1}, "body.incarnation: Input should be greater than or equal to 0"),
         (SubscriptionBody, {"session_timeout_ms": 0}, "body.session_timeout_ms: Input should be greater than or equal"),
+        (
+            SubscriptionBody,
+            {"rebalance_timeout_ms": 0},
+            "body.rebalance_timeout_ms: Input should be greater than or equal",
+        ),
+        (SubscriptionBody, {"client_id": "x" * 1_001}, "body.client_id: String should have at most 1000 characters"),
+        (SubscriptionBody, {"join_id": ""}, "body.join_id: String should have at least 1 character"),
+        (SubscriptionBody, {"join_id": "x" * 101}, "body.join_id: String should have at most 100 characters"),
         (SubscriptionBody, {"subscription": "YQ"}, "body.subscription: not base64"),
         (SubscriptionBody, {"subscription": "Y Q="}, "body.subscription: not base64"),
         (SubscriptionBody, {"subscription": "\u00e4"}, "body.subscription: not base64"),
@@ -115,6 +124,7 @@ def test_should_decode_every_field() -> None:
         (ProcessHeartbeatBody, {"members": {}}, "body.members: Dictionary should have at least 1 item"),
         (ProcessHeartbeatBody, {"members": {"": HEARTBEAT}}, "body.members.: String should have at least 1 character"),
         (ProcessHeartbeatBody, {"members": {"a": {}}}, "body.members.a.generation_id: Field required"),
+        (ProcessHeartbeatBody, {"known": 7}, "body.known: Input should be a valid string"),
         (ProcessHeartbeatBody, {"members": {"a": 1}}, "body.members.a: Input should be an object"),
     ],
 )

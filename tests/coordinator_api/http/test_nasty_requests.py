@@ -4,33 +4,23 @@ as unexpected.
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
-import socket
 from http.client import HTTPResponse
 
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, subscription
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, settled_member
+from tests.coordinator_api.http.hostile_callers import connect
 from tests.coordinator_api.service_process import ServiceProcess
 
-PATIENCE_S = 30
 JSON = b"Content-Type: application/json\r\n"
-JOIN = {
-    "session_timeout_ms": 30_000,
-    "rebalance_timeout_ms": 30_000,
-    "subscription": base64.b64encode(subscription("9638c027-9105-4c73-b9ed-d0bfcb47a168")).decode(),
-}
 
 
 @pytest.fixture(scope="module")
 def member(service: ServiceProcess) -> HttpMember:
-    member = HttpMember(service.client(), new_group(service.client()), session_timeout_ms=600_000)
-    member.subscribe()
-    settle(member)
-    return member
+    return settled_member(service.client(), session_timeout_ms=600_000)
 
 
 def request(start: bytes, body: bytes = b"", headers: bytes = JSON, length: bytes | None = None) -> bytes:
@@ -41,8 +31,7 @@ def request(start: bytes, body: bytes = b"", headers: bytes = JSON, length: byte
 
 def ask(service: ServiceProcess, raw: bytes, method: str = "GET") -> httpx.Response:
     """The answer to these bytes. Raises TimeoutError."""
-    address = httpx.URL(service.url)
-    with socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_S) as connection:
+    with connect(service.url) as connection:
         connection.sendall(raw)
         answer = HTTPResponse(connection, method=method)
         answer.begin()
@@ -82,15 +71,8 @@ OF_MEMBERS: dict[str, tuple[bytes, int]] = {
         415,
     ),
     "compressed, it says": (request(BEAT, b'{"generation_id":1}', JSON + b"Content-Encoding: br\r\n"), 415),
+    "a leave that is no object": (request(b"DELETE {me}", b"[]"), 422),
     "a compressed leave": (request(b"DELETE {me}", b"{}", JSON + b"Content-Encoding: br\r\n"), 415),
-    "a session of true": (
-        request(b"POST {group}/subscriptions", json.dumps({**JOIN, "session_timeout_ms": True}).encode()),
-        422,
-    ),
-    "base64 for addresses": (
-        request(b"POST {group}/subscriptions", json.dumps({**JOIN, "subscription": "_-__"}).encode()),
-        422,
-    ),
     "nobody": (request(b"POST {group}/heartbeat", b'{"members":{"":{"generation_id":1}}}'), 422),
     "a process of no members": (request(b"POST {group}/heartbeat", b'{"members":{}}'), 422),
     "a wait of -1": (request(b"GET {me}/assignment?wait_ms=-1"), 422),
@@ -98,6 +80,7 @@ OF_MEMBERS: dict[str, tuple[bytes, int]] = {
     "a wait of 1e9": (request(b"GET {me}/assignment?wait_ms=1e9"), 422),
     "a wait of 30,000 digits": (request(b"GET {me}/assignment?wait_ms=" + b"9" * 30_000), 422),
     "a wait in Arabic": (request(b"GET {me}/assignment?wait_ms=%d9%a1"), 422),
+    "a generation of letters": (request(b"GET {me}/assignment?min_generation=x"), 422),
     "two waits": (request(b"GET {me}/assignment?wait_ms=0&wait_ms=x"), 422),
     "an instance of 10,000 characters": (request(b"GET {me}/assignment?group_instance_id=" + LONG), 422),
     "a member of 10,000 characters": (request(b"POST {group}/members/" + LONG + b"/heartbeat", b"{}"), 422),

@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from tests.checkout import ROOT
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle
+from tests.coordinator_api.group_members import definition, new_group, settled_member
 from tests.coordinator_api.http.told_to_schemathesis import (
     ANSWERS_VARIABLE,
     DAMAGED,
@@ -73,9 +73,7 @@ def populated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Populated]:
         known = []
         for _ in range(3):
             group_id = new_group(client)
-            member = HttpMember(client, group_id, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=SESSION_MS)
-            member.subscribe()
-            settle(member)
+            member = settled_member(client, group_id, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=SESSION_MS)
             assert member.generation_id == 1
             known.append((group_id, str(member.member_id)))
         client.put(f"/v1/groups/{DAMAGED}", json=definition())

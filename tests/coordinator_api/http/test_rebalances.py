@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from assignor.recording import parse_recorded_rebalance
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
-from tests.coordinator_api.service_process import ServiceProcess
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, settled_member
 from tests.program import assignor
 
 
@@ -123,9 +122,7 @@ def test_should_explain_every_task_of_a_rebalance_or_one(client: httpx.Client) -
     ],
 )
 def test_should_refuse_rebalances_that_are_not_there(client: httpx.Client, path: str, status: int, code: str) -> None:
-    member = HttpMember(client, new_group(client))
-    member.subscribe()
-    settle(member)
+    member = settled_member(client)
 
     assert problem(client.get(f"{member.path}/rebalances{path}")) == (status, code)
 
@@ -146,19 +143,3 @@ def test_should_record_a_rebalance_that_ended_with_an_error_assignment(client: h
     member.subscribe()
     settle(member)
     assert member.active == ("0_0", "0_1", "0_2", "0_3")
-
-
-def test_should_keep_as_many_rebalances_as_the_setting_says(tmp_path: Path) -> None:
-    flags = ("--rebalances-retained-count", "2", "--group-initial-rebalance-delay-ms", "0")
-    with ServiceProcess(tmp_path, *flags) as service, service.client() as client:
-        member = HttpMember(client, new_group(client))
-        for _ in range(4):
-            member.subscribe()
-            settle(member)
-            member.leave()
-            member.member_id, member.generation_id, member.active = None, 0, ()
-
-        kept = client.get(f"{member.path}/rebalances").json()["rebalances"]
-
-    assert [entry["generation_id"] for entry in kept] == [7, 5]
-    assert all(entry["members"] == 1 for entry in kept)

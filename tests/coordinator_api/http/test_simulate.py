@@ -94,48 +94,6 @@ def test_should_say_which_number_is_out_of_bounds(client: httpx.Client, query: d
     assert response.json()["errors"][0]["where"] == f"query.{next(iter(query))}"
 
 
-@pytest.mark.parametrize(
-    "changes, where",
-    [
-        ({"format": "rebalance/2"}, "format"),
-        ({"surprise": 1}, "surprise"),
-        ({"now_ms": -1}, "now_ms"),
-        ({"input": {**recorded_rebalance()["input"], "members": {}}}, "input.members"),
-    ],
-)
-def test_should_say_which_field_is_wrong(client: httpx.Client, changes: dict[str, object], where: str) -> None:
-    response = client.post("/v1/simulate", json=recorded_rebalance() | changes)
-
-    assert problem(response) == (422, "INVALID_REQUEST")
-    assert response.json()["where"] == where
-
-
-def test_should_say_whose_subscription_cannot_be_read(client: httpx.Client) -> None:
-    recorded = recorded_rebalance()
-    recorded["input"]["members"]["cut"] = {"client_id": None, "group_instance_id": None, "subscription": "AAMAAAAH"}
-
-    response = client.post("/v1/simulate", json=recorded)
-
-    assert problem(response) == (422, "INVALID_REQUEST")
-    assert response.json()["where"] == "input.members['cut'].subscription"
-    assert "at byte 2" in response.json()["detail"]
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"format": NaN}', b"\xff"])
-def test_should_refuse_what_is_no_document(client: httpx.Client, body: bytes) -> None:
-    response = client.post("/v1/simulate", content=body, headers={"Content-Type": "application/json"})
-
-    assert problem(response) == (422, "INVALID_REQUEST")
-
-
-@pytest.mark.parametrize("kind", ["placement/1", "rebalance/1"])
-def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx.Client, kind: str) -> None:
-    recorded = placement_problem() if kind == "placement/1" else recorded_rebalance()
-    (recorded if kind == "placement/1" else recorded["input"])["assignor"] = "os:system"
-
-    assert problem(client.post("/v1/simulate", json=recorded)) == (422, "UNSUPPORTED_ASSIGNOR")
-
-
 def test_should_name_a_class_that_is_not_allowed_before_anything_that_takes_time() -> None:
     large = {**placement_problem(), "assignor": "os:system"}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +10,9 @@ import pytest
 
 from coordinator_client.access.principals import Principal, Right
 from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settled_member
+from tests.coordinator_api.http.hostile_callers import held, wait_for
 from tests.coordinator_api.service_process import ServiceProcess, run_command
-
-WITHIN_S = 30
 
 
 def entry(name: str, right: Right, prefix: str = "", token: str | None = None) -> str:
@@ -56,10 +53,7 @@ def create(client: httpx.Client, name: str, right: str, groups: str = "*", **mor
 
 
 def wait_until(service: ServiceProcess, token: str, expected: int) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while status(service, token) != expected:
-        assert time.monotonic() < deadline, service.log
-        time.sleep(0.1)
+    wait_for(lambda: status(service, token) == expected)
 
 
 def test_should_take_tokens_of_every_source_at_the_same_time(service: ServiceProcess, admin: httpx.Client) -> None:
@@ -116,28 +110,17 @@ def test_should_answer_a_held_heartbeat_whose_token_is_revoked_and_refuse_the_ne
     group_id = new_group(admin)
     token = create(admin, "of-a-member", "member")
     with service.client(token) as client:
-        member = HttpMember(client, group_id)
-        member.subscribe()
-        settle(member)
-        path = f"{member.path}/heartbeat"
-        body = {"members": {member.member_id: {"generation_id": member.generation_id}}}
-        first = client.post(path, json=body)
-        known = {**body, "known": first.json()["news"]}
-        answers: list[httpx.Response] = []
-        waiting = threading.Thread(target=lambda: answers.append(client.post(f"{path}?wait_ms=60000", json=known)))
-        waiting.start()
-        deadline = time.monotonic() + WITHIN_S
-        while "assignor_long_polls 1.0" not in admin.get("/metrics").text:
-            assert time.monotonic() < deadline
-        assert admin.delete("/v1/tokens/of-a-member").status_code == 204
-        assert answers == [], "it is held"
-        HttpMember(admin, group_id).subscribe()
-        waiting.join(60)
-        (held,) = answers
-        assert held.status_code == 200
-        assert held.json()["news"] != first.json()["news"], "it tells that another member has come"
+        member = settled_member(client, group_id)
+        news = member.process_heartbeat().json()["news"]
+        with held(admin, lambda: member.process_heartbeat(news, wait_ms=60_000)) as heartbeat:
+            assert admin.delete("/v1/tokens/of-a-member").status_code == 204
+            assert not heartbeat.done()
+            HttpMember(admin, group_id).subscribe()
+        answer = heartbeat.result()
+        assert answer.status_code == 200
+        assert answer.json()["news"] != news, "it tells that another member has come"
 
-        assert problem(client.post(path, json=known)) == (401, "SASL_AUTHENTICATION_FAILED")
+        assert problem(member.process_heartbeat(news)) == (401, "SASL_AUTHENTICATION_FAILED")
     assert status(service, token) == 401
 
 
@@ -254,15 +237,12 @@ def test_should_read_a_changed_file_and_keep_the_tokens_of_one_that_is_broken(tm
             told = len(service.log)
             entries.write_text(broken)
             plain.unlink(missing_ok=True)
-            deadline = time.monotonic() + WITHIN_S
-            while not any("auth.tokens.file" in line and "stay in force" in line for line in service.log[told:]):
-                assert time.monotonic() < deadline, service.log
-                time.sleep(0.1)
+            wait_for(
+                lambda: any("auth.tokens.file" in line and "stay in force" in line for line in service.log[told:])  # noqa: B023
+            )
             assert [status(service, token) for token in ("new", "ops-1", "more")] == [200, 200, 200]
             assert status(service, "nobodys") == 401
-        deadline = time.monotonic() + WITHIN_S
-        while not any("auth.token.file" in line and "cannot be read" in line for line in service.log):
-            assert time.monotonic() < deadline, service.log
+        wait_for(lambda: any("auth.token.file" in line and "cannot be read" in line for line in service.log))
         assert len([line for line in service.log if "has no token" in line]) == 1, "told once"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseTimes, LeaseView
 
 
@@ -90,3 +92,14 @@ class InMemoryLeaseStore:
 
     async def leave(self, coordinator_id: str) -> None:
         self.table.leave(coordinator_id)
+
+
+# --- views for tests, in few words
+
+
+def view(
+    renewals: Mapping[str, int], *groups: tuple[str, str | None, int] | tuple[str, str | None, int, int]
+) -> LeaseView:
+    """`renewals`: of each coordinator. `groups`: id, owner, epoch, and how many members."""
+    rows = {each: CoordinatorRow(each, f"http://{each}", number, "1") for each, number in renewals.items()}
+    return LeaseView(rows, {group[0]: GroupOwner(*group) for group in groups})

@@ -233,20 +233,6 @@ async def test_should_lose_everything_with_its_row_and_enter_under_another_id() 
         assert table.groups["g"].owner == rim.store.ids[1]
 
 
-async def test_should_serve_the_groups_of_one_that_stopped_without_a_word() -> None:
-    table = with_free_groups("g")
-    dead = Rim(table, "http://dead")
-    await dead.lease.start()
-    async with started(table, "http://b") as rim:
-        dead.lease._has_left = True  # its polls end, and its row stays
-
-        await until(lambda: rim.groups.is_open("g"))
-
-        assert table.ended == dead.store.ids
-        with pytest.raises(LeaseEnded):
-            dead.lease.check()
-
-
 async def test_should_send_nobody_to_itself_because_a_process_before_it_had_its_address() -> None:
     table = with_free_groups("g")
     dead = Rim(table, "http://a")
@@ -344,13 +330,6 @@ async def test_should_be_given_nothing_before_it_serves_and_once_it_stops() -> N
         assert second.groups.epochs == {}
         assert {each.owner for each in table.groups.values()} == set(first.store.ids)
         await second.lease.leave()
-
-
-async def test_should_keep_what_nobody_else_can_have_until_it_leaves() -> None:
-    table = with_free_groups("g")
-    async with started(table) as rim:
-        await rim.lease.give_away(WAIT_S)
-        assert rim.groups.epochs == {"g": 5}
 
 
 async def test_should_not_own_a_group_that_was_created_for_a_coordinator_that_is_no_more() -> None:

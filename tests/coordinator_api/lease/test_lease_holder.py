@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from coordinator_api.lease.decisions import (
     Action,
@@ -16,9 +17,9 @@ from coordinator_api.lease.decisions import (
     ReadAgain,
     Take,
 )
-from coordinator_api.lease.lease_holder import LeaseHolder
-from coordinator_api.store.lease_rows import LeaseTimes
-from tests.coordinator_api.lease.views import view
+from coordinator_api.lease.lease_holder import Expiry, LeaseHolder, ObservedLeases
+from coordinator_api.store.lease_rows import LeaseTimes, lease_times
+from tests.coordinator_api.lease.table import view
 
 TIMES = LeaseTimes(renewal_ms=250, valid_ms=2_000)
 ALONE = {"a": 1}
@@ -272,3 +273,119 @@ def test_should_give_nothing_away_when_it_leaves_alone() -> None:
     assert holder.leaving() == []
     assert holder.whereabouts("x") == Free(), "it is closed before the row is deleted"
     assert LeaseHolder(TIMES).leaving() == []
+
+
+# --- until when a coordinator may answer
+
+
+def test_should_not_answer_before_the_first_renewal() -> None:
+    assert not Expiry(TIMES).may_answer(0)
+
+
+def test_should_answer_until_some_time_after_a_renewal_was_sent_however_late_its_answer_came() -> None:
+    lease = Expiry(TIMES)
+    assert not lease.polled(100, 1_900)
+    assert lease.may_answer(2_099)
+    assert not lease.may_answer(2_100)
+
+
+def test_should_have_lapsed_when_the_next_answer_came_after_the_end() -> None:
+    lease = Expiry(TIMES)
+    lease.polled(0, 10)
+    assert not lease.polled(1_990, 1_999)
+    assert lease.polled(3_980, 3_990), "it ended at 3,990"
+    assert lease.may_answer(3_990)
+    assert not lease.polled(4_100, 4_110), "it is told once"
+
+
+def test_should_give_nothing_back_by_an_answer_that_is_older_than_the_lease_is_long() -> None:
+    lease = Expiry(TIMES)
+    lease.polled(0, 10)
+    assert not lease.polled(2_500, 4_500)
+    assert not lease.may_answer(4_500)
+    assert lease.polled(4_510, 4_520), "it is back only now"
+    assert lease.may_answer(4_520)
+
+
+def test_should_not_lose_time_by_the_answer_to_an_earlier_renewal() -> None:
+    lease = Expiry(TIMES)
+    lease.polled(500, 510)
+    lease.polled(100, 520)
+    assert lease.may_answer(2_499)
+
+
+def test_should_leave_time_for_others_to_take_over_within_the_lease_timeout() -> None:
+    times = lease_times(3_000)
+    assert times == LeaseTimes(250, 2_000)
+
+
+# --- when another coordinator is over
+
+
+ENOUGH_MS = 2_100
+
+
+def looked(observation: ObservedLeases, *, renewals: int, from_ms: int, to_ms: int, every_ms: int = 250) -> None:
+    for now_ms in range(from_ms, to_ms + 1, every_ms):
+        observation.seen(view({"me": now_ms, "other": renewals}), "me", now_ms)
+
+
+def test_should_end_who_has_not_renewed_for_as_long_as_was_looked() -> None:
+    observation = ObservedLeases(TIMES)
+    looked(observation, renewals=7, from_ms=0, to_ms=2_000)
+    assert observation.expired() == []
+    observation.seen(view({"me": 1, "other": 7}), "me", ENOUGH_MS)
+    assert observation.expired() == [EndCoordinator("other", 7)]
+
+
+def test_should_begin_anew_with_each_number() -> None:
+    observation = ObservedLeases(TIMES)
+    looked(observation, renewals=7, from_ms=0, to_ms=2_000)
+    looked(observation, renewals=8, from_ms=2_050, to_ms=4_100)
+    assert observation.expired() == []
+    looked(observation, renewals=8, from_ms=4_200, to_ms=4_200)
+    assert observation.expired() == [EndCoordinator("other", 8)]
+
+
+def test_should_count_an_outage_as_two_intervals_at_most() -> None:
+    observation = ObservedLeases(TIMES)
+    looked(observation, renewals=7, from_ms=0, to_ms=1_500)
+    looked(observation, renewals=7, from_ms=900_000, to_ms=900_000)
+    assert observation.expired() == []
+    looked(observation, renewals=7, from_ms=900_100, to_ms=900_100)
+    assert observation.expired() == [EndCoordinator("other", 7)]
+
+
+def test_should_never_end_itself() -> None:
+    observation = ObservedLeases(TIMES)
+    for now_ms in range(0, 10_000, 250):
+        observation.seen(view({"me": 1}), "me", now_ms)
+    assert observation.expired() == []
+    assert observation.next_due_ms() == inf
+
+
+def test_should_say_again_who_is_over_while_its_row_is_there() -> None:
+    observation = ObservedLeases(TIMES)
+    looked(observation, renewals=7, from_ms=0, to_ms=2_500)
+    assert observation.expired() == [EndCoordinator("other", 7)]
+    looked(observation, renewals=7, from_ms=2_600, to_ms=2_600)
+    assert observation.expired() == [EndCoordinator("other", 7)]
+    observation.seen(view({"me": 1}), "me", 2_700)
+    assert observation.expired() == []
+
+
+def test_should_say_when_to_look_again() -> None:
+    observation = ObservedLeases(TIMES)
+    assert observation.next_due_ms() == inf
+    looked(observation, renewals=7, from_ms=1_000, to_ms=3_000)
+    assert observation.next_due_ms() == 1_000 + ENOUGH_MS
+
+
+def test_should_tell_who_has_missed_a_few_renewals() -> None:
+    observation = ObservedLeases(TIMES)
+    looked(observation, renewals=7, from_ms=0, to_ms=750)
+    assert observation.silent() == frozenset()
+    looked(observation, renewals=7, from_ms=800, to_ms=800)
+    assert observation.silent() == {"other"}
+    looked(observation, renewals=8, from_ms=1_000, to_ms=1_000)
+    assert observation.silent() == frozenset()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator_api.lease.decisions import TOLERANCE, HandOver, Take, hand_over_of, hand_overs_of_all, takes_of, weight
 from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseView
-from tests.coordinator_api.lease.views import view
+from tests.coordinator_api.lease.table import view
 
 BOTH = {"a": 1, "b": 1}
 

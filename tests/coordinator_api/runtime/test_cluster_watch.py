@@ -141,7 +141,7 @@ async def test_should_give_up_a_waiting_rebalance_when_everybody_left(tmp_path: 
         await group.join()
         await group.until(lambda: group.runtime.cluster.error, "the first failed look")
         await group.runtime.handle(events.Leave(group.member_id))
-        await group.until(lambda: not group.runtime.is_looking_at_its_cluster(), "the rebalance to be given up")
+        await group.until(lambda: not group.runtime.is_polling_its_cluster(), "the rebalance to be given up")
         assert group.runtime.group.image.state is GroupState.EMPTY
 
 
@@ -251,6 +251,6 @@ async def test_should_not_look_at_a_cluster_for_a_group_that_describes_its_own(t
         await group.runtime.handle(events.DeclareGroup(read_definition(definition(), "g", 1_000)))
         told = await group.fetch(await group.join())
         assert assigned_tasks(told.assignment).active
-        assert not group.runtime.is_looking_at_its_cluster()
+        assert not group.runtime.is_polling_its_cluster()
         shown = await described(group)
         assert (shown["cluster"], shown["advice"], group.cluster.looks) == (None, None, 0)

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from unittest.mock import Mock
 
 import pytest
@@ -27,7 +27,7 @@ from coordinator_api.runtime import durable_group
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.held_requests import HeldRequests
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording, RecordingNote, Written
+from coordinator_api.store.repository import Written
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.runtime.test_group_runtime import FailingRepository, declare, opened
 
@@ -47,20 +47,12 @@ class SlowRepository(FailingRepository):
         self.commits: list[int] = []
 
     async def append(
-        self,
-        group_id: str,
-        expected: int,
-        records: Sequence[str],
-        recording: Recording | None = None,
-        notes: Sequence[RecordingNote] = (),
-        *,
-        epoch: int,
-        members: int | None = None,
+        self, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
     ) -> Written:
         self.begun.set()
         await self.open.wait()
         self.commits.append(len(records))
-        return await super().append(group_id, expected, records, recording, notes, epoch=epoch, members=members)
+        return await super().append(group_id, expected, records, *recorded, **owned)
 
 
 @asynccontextmanager

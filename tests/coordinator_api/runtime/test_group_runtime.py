@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -28,7 +28,7 @@ from coordinator_api.runtime.event_queue import EventQueue
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording, RecordingNote, Repository, Written
+from coordinator_api.store.repository import Repository, Written
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
 from tests.coordinator_api.store.databases import open_engine, upgraded
@@ -51,21 +51,13 @@ class FailingRepository(Repository):
     fails_on = ""
 
     async def append(
-        self,
-        group_id: str,
-        expected: int,
-        records: Sequence[str],
-        recording: Recording | None = None,
-        notes: Sequence[RecordingNote] = (),
-        *,
-        epoch: int,
-        members: int | None = None,
+        self, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
     ) -> Written:
         fails = self.times > 0 and any(self.fails_on in record for record in records)
         self.times -= fails
         if fails and self.failure is Failure.BEFORE:
             raise StoreError("told to fail before the write")
-        last = await super().append(group_id, expected, records, recording, notes, epoch=epoch, members=members)
+        last = await super().append(group_id, expected, records, *recorded, **owned)
         if fails:
             raise StoreError("told to fail after the write")
         return last
@@ -277,7 +269,7 @@ async def test_should_write_nothing_of_a_rebalance_that_ends_after_the_group_was
         for _ in range(100):
             await asyncio.sleep(0)
 
-        assert not runtime.is_looking_at_its_cluster(), "the rebalance has ended"
+        assert not runtime.is_polling_its_cluster(), "the rebalance has ended"
         kinds = [json.loads(line)["type"] for line in (await repository.load_group("g")).records]
 
     assert "RebalanceCompleted" not in kinds

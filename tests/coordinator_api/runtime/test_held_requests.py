@@ -50,20 +50,25 @@ class Group:
         await asyncio.sleep(0)
         return tasks
 
+    async def waves(self, number: int, members: int = 1) -> list[int]:
+        """How many are answered in each step of the loop, once there is news."""
+        tasks = await self.holding(number, members)
+        self.answers.news = True
+        self.held.wake()
+        seen = [0]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            seen.append(self.answered)
+        return [after - before for before, after in itertools.pairwise(seen) if after > before]
+
 
 @pytest.mark.parametrize("members", [1, 10, 1_000])
 async def test_should_answer_for_a_bounded_number_of_members_in_one_wave(members: int) -> None:
     group = Group()
     number = 400 if members == 1 else 60
-    tasks = await group.holding(number, members)
-    group.answers.news = True
-    group.held.wake()
-    seen = [0]
-    while not all(task.done() for task in tasks):
-        await asyncio.sleep(0)
-        seen.append(group.answered)
 
-    steps = [after - before for before, after in itertools.pairwise(seen) if after > before]
+    steps = await group.waves(number, members)
+
     most = -(-WAVE_MEMBERS // members)
     assert max(steps) <= most
     assert len(steps) >= number // most
@@ -72,14 +77,8 @@ async def test_should_answer_for_a_bounded_number_of_members_in_one_wave(members
 async def test_should_end_a_wave_after_so_many_bytes_of_assignments() -> None:
     group = Group()
     group.weight = WAVE_BYTES // 4
-    tasks = await group.holding(12)
-    group.answers.news = True
-    group.held.wake()
-    seen = [0]
-    while not all(task.done() for task in tasks):
-        await asyncio.sleep(0)
-        seen.append(group.answered)
-    assert [after - before for before, after in itertools.pairwise(seen) if after > before] == [4, 4, 4]
+
+    assert await group.waves(12) == [4, 4, 4]
 
 
 async def test_should_keep_holding_when_a_change_brings_nothing_new() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from coordinator_api.runtime.store_access import StoreReadiness
-from coordinator_api.store.errors import DatabaseReplaced, StoreError
+from coordinator_api.store.errors import DamagedDatabase, DatabaseReplaced, StoreError
 from coordinator_api.store.repository import Repository
 
 
@@ -27,13 +27,15 @@ class Store:
 
 
 async def test_should_look_again_and_say_what_is_wrong_without_paths() -> None:
-    store = Store(None, StoreError("/secret/path"), DatabaseReplaced("/secret/path"), None)
+    errors = (StoreError("/secret/path"), DatabaseReplaced("/secret/path"), DamagedDatabase("/secret/path"))
+    store = Store(None, *errors, None)
     readiness = StoreReadiness(cast(Repository, store), holds_for_s=0.0)
 
-    assert [await readiness.problem() for _ in range(4)] == [
+    assert [await readiness.problem() for _ in range(5)] == [
         None,
         "it cannot be read or written",
         "its file was deleted or replaced while the service was using it",
+        "its file is damaged",
         None,
     ]
 

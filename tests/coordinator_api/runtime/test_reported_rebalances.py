@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import copy
-import gzip
-import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -221,27 +218,6 @@ def test_should_show_a_rebalance_that_failed_where_it_was_led(client: httpx.Clie
     assert after_told["tasks"] == []
 
 
-def test_should_be_there_after_a_kill_and_after_its_log_was_folded(tmp_path: Path) -> None:
-    flags = ("--records-compaction-bytes", "4096")
-
-    def shown(client: httpx.Client) -> list[dict[str, Any]]:
-        both = [client.get(path).json() for path in ("/v1/groups/kept", "/v1/groups/kept/rebalances")]
-        assert both[0].pop("stored_bytes") > 0  # of which folding takes some, at any time
-        return both
-
-    with ServiceProcess(tmp_path, *flags) as process:
-        with process.client() as client:
-            for generation in range(1, 6):
-                assert report(client, reported("kept", generation)).status_code == 201
-            before = shown(client)
-        process.kill()
-        process.start()
-        with process.client() as client:
-            assert shown(client) == before
-            assert report(client, reported("kept", 5)).status_code == 200
-            assert report(client, reported("kept", 6)).status_code == 201
-
-
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -296,32 +272,6 @@ def test_should_name_the_bytes_that_cannot_be_read(client: httpx.Client, path: t
     assert problem(refused) == (422, "INVALID_REQUEST")
     assert refused.json()["where"] == where
     assert refused.json()["offset"] > 0
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    flags = ("--request-max-bytes", "20000", "--group-max-count", "1")
-    secret = {"ASSIGNOR_AUTH_TOKEN": "secret"}
-    with ServiceProcess(tmp_path_factory.mktemp("guarded"), *flags, environment=secret) as process:
-        yield process
-
-
-def test_should_refuse_a_compressed_report_and_one_that_is_too_large(guarded: ServiceProcess) -> None:
-    path = "/v1/groups/packed/rebalances"
-    body = json.dumps(reported("packed", 1)).encode()
-    with guarded.client("secret") as client:
-        compressed = client.post(path, content=gzip.compress(body), headers={"Content-Encoding": "gzip"})
-        taken = client.post(path, content=body)
-        too_large = client.post(path, content=body + b" " * 20_000)
-        one_more = client.post("/v1/groups/second/rebalances", json=reported("second", 1))
-    with guarded.client() as stranger:
-        refused = stranger.post(path, content=body)
-
-    assert problem(compressed) == (415, "UNSUPPORTED_COMPRESSION_TYPE")
-    assert taken.status_code == 201
-    assert problem(too_large) == (413, "MESSAGE_TOO_LARGE")
-    assert problem(one_more) == (429, "POLICY_VIOLATION")
-    assert problem(refused) == (401, "SASL_AUTHENTICATION_FAILED")
 
 
 def test_should_be_shown_by_the_commands(service: ServiceProcess, client: httpx.Client) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.engine import HostsInTurn, create_engine, out_of_reach, parse_url
@@ -153,14 +150,6 @@ async def _write(settings: Settings) -> int:
         await engine.dispose()
 
 
-async def _fill(engine: AsyncEngine) -> None:
-    deadline_s = time.monotonic() + 60
-    while time.monotonic() < deadline_s:
-        async with engine.begin() as connection:
-            await connection.execute(text("CREATE TABLE IF NOT EXISTS big (x text)"))
-            await connection.execute(text("INSERT INTO big SELECT repeat('x', 500) FROM generate_series(1, 20000)"))
-
-
 class TestPair:
     pytestmark = WITH_POSTGRESQL
 
@@ -178,48 +167,6 @@ class TestPair:
             await asyncio.to_thread(pair.primary.restart, mode)
             written += 1
             assert await _write(settings) == written
-
-    async def test_should_cut_connections_and_freeze(self, pair: PostgresqlPair) -> None:
-        engine = create_engine(Settings(database_url=pair.url))
-        async with engine.connect() as connection:
-            await connection.execute(text("SELECT 1"))
-            assert await asyncio.to_thread(pair.primary.cut_connections) == 1
-            await connection.invalidate()
-        pair.primary.freeze()
-        try:
-            with pytest.raises(OSError, match="it did not answer in time"):
-                async with asyncio.timeout(60):
-                    await engine.connect()
-        finally:
-            pair.primary.thaw()
-        async with engine.connect() as connection:
-            assert (await connection.execute(text("SELECT 1"))).scalar_one() == 1
-        await engine.dispose()
-
-    async def test_should_not_commit_without_its_standby(self, pair: PostgresqlPair) -> None:
-        pair.until_in_sync()
-        pair.standby.freeze()
-        writing = asyncio.create_task(_write(Settings(database_url=pair.url)))
-        try:
-            done, _ = await asyncio.wait((writing,), timeout=1.0)
-            assert not done
-        finally:
-            pair.standby.thaw()
-        assert await writing > 0
-
-    @pytest.mark.skipif(os.getuid() != 0, reason="a disk can be mounted by root only")
-    async def test_should_write_again_after_its_disk_was_full(self, pair: PostgresqlPair) -> None:
-        if not pair.has_small_disks:
-            pytest.skip("no disk can be mounted here")
-        settings = Settings(database_url=pair.url)
-        with pair.primary.full_disk():
-            engine = create_engine(settings)
-            with pytest.raises(Exception, match=r"space|closed|recovery|connect|shut"):
-                await _fill(engine)
-            await engine.dispose()
-        if not pair.primary.is_running():
-            pair.primary.start()
-        assert await _write(settings) > 0
 
     def test_should_say_in_one_line_what_each_host_did(self, pair: PostgresqlPair, tmp_path: Path) -> None:
         url = pair.url.replace("read-write", "sideways")

@@ -17,13 +17,12 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
+from coordinator_api.recorded_documents import pack_whole_document
 from coordinator_api.store import recordings
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording
 from rebalance_analysis.reading.sources import RawLine, SourceKind, find_sources, raw_lines
 from tests.checkout import ROOT
-from tests.coordinator_api.group_members import HttpMember, new_group, settle
-from tests.coordinator_api.service_process import ServiceProcess
 from tests.coordinator_api.store.databases import open_repository
 
 FILE = "store.sqlite3"
@@ -137,6 +136,12 @@ class TestRead:
             b'{"generation_id": 3}',
         ]
 
+    def test_should_read_a_document_whose_shared_bytes_are_stored_once(self, tmp_path: Path) -> None:
+        document = {"generation_id": 1, "output": {"assignments": {"m": "AAAA"}}}
+        fill(tmp_path, {"one": [recording(1, pack_whole_document(document))]})
+
+        assert [json.loads(line.content) for line in read(str(tmp_path / FILE))] == [document]
+
     async def test_should_read_inside_of_a_running_event_loop(self, tmp_path: Path) -> None:
         await write(tmp_path, {"one": [recording(1)]})
 
@@ -215,42 +220,3 @@ class TestRefused:
             other.execute("DROP TABLE rebalances")
         with pytest.raises(InputError, match="cannot be read: no such table: rebalances"):
             next(read(str(tmp_path / FILE)))
-
-
-class TestWhileTheServiceRuns:
-    def test_should_see_what_was_written_last_and_disturb_nobody(self, tmp_path: Path) -> None:
-        flags = ("--group-initial-rebalance-delay-ms", "0", "--log-format", "json")
-        with ServiceProcess(tmp_path, *flags) as service, service.client() as client:
-            group_id = new_group(client)
-            member, database = HttpMember(client, group_id), str(tmp_path / "assignor.sqlite3")
-            member.subscribe()
-            settle(member)
-            lines = read(database)
-            first = json.loads(next(lines).content)
-            second = HttpMember(client, group_id)
-            second.subscribe()
-            member.subscribe()
-            settle(member, second)
-            lines.close()  # type: ignore[attr-defined]
-
-            listed = client.get(f"/v1/groups/{group_id}/rebalances").json()["rebalances"]
-            read_back = [json.loads(line.content) for line in read(database)]
-            assert first == read_back[0]
-            assert [each["generation_id"] for each in read_back] == [each["generation_id"] for each in listed][::-1]
-            assert [each["note"] for each in read_back] == [each["reason"] for each in listed][::-1]
-            assert read_back == [
-                client.get(f"/v1/groups/{group_id}/rebalances/{each['generation_id']}").json() for each in read_back
-            ]
-            assert service.stop() == 0
-        said = [json.loads(line) for line in service.log if line.startswith("{")]
-        # a machine that is busy with other tests may hold the whole service up
-        assert {one["level"] for one in said if one["event"] != "service_stood_still"} == {"info"}
-
-    def test_should_see_a_database_that_a_killed_service_left_behind(self, tmp_path: Path) -> None:
-        with ServiceProcess(tmp_path, "--group-initial-rebalance-delay-ms", "0") as service, service.client() as client:
-            member = HttpMember(client, new_group(client))
-            member.subscribe()
-            settle(member)
-            service.kill()
-            assert generations(read(str(tmp_path / "assignor.sqlite3"))) == [1]
-            service.start()  # what was read can still be written

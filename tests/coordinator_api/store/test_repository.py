@@ -11,9 +11,13 @@ import pytest
 from sqlalchemy import func, select
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import ConcurrentWriter, NotOwner, StoreError
+from coordinator_api.store.errors import ConcurrentWriter, NameTaken, NotOwner, StoreError
+from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository, Written
 from coordinator_api.store.schema import group_records, groups, rebalances
+from coordinator_api.store.token_store import StoredToken
+from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.tokens import TokenEntry, digest_of
 from tests.coordinator_api.store.databases import open_repository
 
 
@@ -241,3 +245,19 @@ async def test_should_write_one_group_while_another_one_is_locked(on_postgresql:
 
             assert not waits.done()
         assert (await waits).sequence == 2
+
+
+# --- tokens: each name once, whichever process was faster
+
+
+def token(name: str, secret: bytes) -> StoredToken:
+    return StoredToken(TokenEntry(Principal(name, Right.READER, ""), digest_of(secret), None), 1, "root")
+
+
+async def test_should_refuse_a_name_that_another_process_has_just_stored(database: Settings) -> None:
+    first = token("ops", b"one")
+    async with open_store(database) as opened:
+        await opened.repository.tokens.add(first)
+        with pytest.raises(NameTaken, match="another coordinator has just created a token ops"):
+            await opened.repository.tokens.add(token("ops", b"two"))
+        assert await opened.repository.tokens.tokens() == [first]

@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 
 from coordinator_api.store import schema
 from coordinator_api.store.engine import parse_url
-from coordinator_api.store.errors import StoreError
 from coordinator_api.store.schema import metadata
 from tests.coordinator_api.store.databases import open_engine, upgraded
 
@@ -78,20 +77,3 @@ async def test_should_leave_nothing_of_a_migration_that_is_cut_short(tmp_path: P
                 await connection.run_sync(upgrade_and_fail)
 
     assert tables(tmp_path / FILE) == set()
-
-
-async def test_should_refuse_a_schema_of_a_newer_release(tmp_path: Path) -> None:
-    await upgrade(tmp_path)
-    with sqlite3.connect(tmp_path / FILE) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-        connection.execute("UPDATE schema_support SET oldest = '9999'")
-
-    with pytest.raises(StoreError, match="schema version 9999, which this release does not know"):
-        await upgrade(tmp_path)
-
-
-async def test_should_say_that_a_file_is_no_database(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"not a database, only some text that is long enough" * 40)
-
-    with pytest.raises(StoreError, match="is not an SQLite database, and is left as it is"):
-        await upgrade(tmp_path)

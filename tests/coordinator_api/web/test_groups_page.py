@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import httpx
 import pytest
 from bs4 import BeautifulSoup
 
-from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value, is_page
+from coordinator_api.http.call_rights import is_page
 from coordinator_api.web.pages import WEB_PAGES
 from coordinator_api.web.static_files import address_of, static_files
-from coordinator_client.access.principals import Right
-from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
-from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
+from tests.coordinator_api.http.tenants import Tenants
 from tests.coordinator_api.reported_rebalances import reported
-from tests.coordinator_api.web.visitors import HTML, soup
-
-PRINCIPALS = {
-    "olga": (Right.OPERATOR, ""),
-    "rita": (Right.READER, ""),
-    "tom": (Right.ADMIN, "a-"),
-}
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
-    async with tenants(tmp_path, PRINCIPALS) as running:
-        yield running
-
-
-async def browser_of(service: Tenants, token: str) -> httpx.AsyncClient:
-    client = await service.client(None)
-    client.headers.update(HTML)
-    client.cookies.set(SESSION_COOKIE, cookie_value(token.encode()), path="/ui")
-    return client
-
-
-async def declared(service: Tenants, *names: str) -> httpx.AsyncClient:
-    olga = await service.client("olga")
-    for name in names:
-        assert (await olga.put(f"/v1/groups/{name}", json=definition())).status_code == 201
-    return olga
+from tests.coordinator_api.web.visitors import browser_of, declared, settled_member, soup
 
 
 def names(page: BeautifulSoup) -> list[str]:
@@ -57,10 +25,8 @@ def cells(page: BeautifulSoup, group: str) -> list[str]:
 
 
 async def test_should_list_each_group_with_what_is_known_of_it(service: Tenants) -> None:
-    olga = await declared(service, "a-1", "b-waits")
-    assert (await olga.post("/v1/groups/a-1/subscriptions", json=join_body())).status_code == 201
-    member = (await olga.get("/v1/groups/a-1")).json()["members"][0]["member_id"]
-    await olga.get(f"/v1/groups/a-1/members/{member}/assignment", params={"min_generation": 1, "wait_ms": 30_000})
+    await settled_member(service, "a-1")
+    olga = await declared(service, "b-waits")
     assert (await olga.post("/v1/groups/c-jvm/rebalances", json=reported("c-jvm", 3))).is_success
 
     page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
@@ -82,9 +48,6 @@ async def test_should_list_only_the_groups_of_the_token(service: Tenants) -> Non
 
     assert names(soup(shown)) == ["a-1"]
     assert "b-" not in soup(shown).select_one("#live").text  # type: ignore[union-attr]
-    assert (await tom.get("/ui/groups/b-1")).status_code == 403
-    assert (await tom.get("/ui/groups/b-none")).status_code == 403
-    assert (await tom.get("/ui/groups/b-1/events")).status_code == 403
 
 
 async def test_should_name_groups_that_cannot_be_read_and_what_to_do(service: Tenants) -> None:
@@ -235,15 +198,6 @@ async def test_should_serve_each_file_to_be_kept_for_ever(service: Tenants) -> N
     assert (old.status_code, old.headers["cache-control"]) == (200, "no-cache")
     for missing in ("none.js", "..", "..%2Fpages.py", "style.css%00", "__init__.py"):
         assert (await stranger.get(f"/ui/static/x/{missing}")).status_code in (401, 404)
-
-
-async def test_should_name_only_files_that_are_there(service: Tenants) -> None:
-    page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
-
-    named = [str(each.get("src") or each.get("href")) for each in page.select("script[src], link, img")]
-    assert named
-    for address in named:
-        assert (await (await service.client(None)).get(address)).status_code == 200
 
 
 def test_should_have_a_right_for_every_page_and_nothing_else() -> None:

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 from bs4 import BeautifulSoup
 
-from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.views.levers import DONE
 from coordinator_api.views.wording import sentence
-from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.lever_forms import LABELS
-from coordinator_client.access.principals import Right
-from tests.coordinator_api.group_members import definition
-from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
+from tests.coordinator_api.http.tenants import Tenants, join_body
 from tests.coordinator_api.reported_rebalances import reported
-from tests.coordinator_api.web.visitors import HTML, form_token, goes_to, send_form, soup
+from tests.coordinator_api.web.visitors import browser_of, declared, form_token, goes_to, send_form, soup
 
-PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.MEMBER, "")}
 PAGE = "/ui/groups/a-1/levers"
 
 
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
-    async with tenants(tmp_path, PRINCIPALS, audit_log_file=tmp_path / "audit.log") as running:
-        olga = await running.client("olga")
-        assert (await olga.put("/v1/groups/a-1", json=definition())).status_code == 201
-        yield running
-
-
-async def browser_of(service: Tenants, token: str) -> httpx.AsyncClient:
-    client = await service.client(None)
-    client.headers.update(HTML)
-    client.cookies.set(SESSION_COOKIE, cookie_value(token.encode()), path="/ui")
-    return client
+@pytest.fixture(autouse=True)
+async def group(service: Tenants) -> None:
+    await declared(service, "a-1")
 
 
 async def pull(browser: httpx.AsyncClient, lever: str, **fields: str) -> httpx.Response:
@@ -182,8 +166,8 @@ async def test_should_refuse_a_form_of_another_site(service: Tenants, headers: d
 
 
 async def test_should_drain_a_member_tell_when_it_can_be_stopped_and_end_that(service: Tenants) -> None:
-    tom = await service.client("tom")
-    joined = await tom.post("/v1/groups/a-1/subscriptions", json=join_body())
+    mia = await service.client("mia")
+    joined = await mia.post("/v1/groups/a-1/subscriptions", json=join_body())
     assert joined.status_code == 201
     browser = await browser_of(service, "olga")
     targets = [str(each["value"]) for each in soup(await browser.get(PAGE)).select("#target option") if each["value"]]
@@ -198,17 +182,6 @@ async def test_should_drain_a_member_tell_when_it_can_be_stopped_and_end_that(se
     assert page.select_one("#target") is None, "nobody is left who could be drained"
     assert (await pull(browser, "drain-end", target=targets[0])).status_code == 303
     assert pulled_levers(await document(service)) == {}
-
-
-def test_should_count_the_tasks_that_members_go_on_with_while_a_rebalance_waits() -> None:
-    document = {
-        "members": [{"member_id": "a", "fetched": False}],
-        "tasks": [{"task": "0_0", "role": "active", "member_id": "a", "lag": -2}],
-        "advice": None,
-    }
-
-    assert GroupSummary.of({**document, "held_rebalance": {"generation_id": 2}}).tasks_running == 1
-    assert GroupSummary.of({**document, "held_rebalance": None}).tasks_running == 0
 
 
 async def test_should_tell_all_members_to_stop_when_one_is_sure(service: Tenants) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -13,19 +12,10 @@ import pytest
 from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web.login_page import TRY_S
 from coordinator_api.web.sessions import HOME, safe_next
-from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants, tenants
 from tests.coordinator_api.web.visitors import FROM_HERE, HTML, form_token, goes_to, log_in, send_form, soup
-
-PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.MEMBER, "a-")}
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
-    async with tenants(tmp_path, PRINCIPALS, audit_log_file=tmp_path / "audit.log") as running:
-        yield running
 
 
 @pytest.fixture

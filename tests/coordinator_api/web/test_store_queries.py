@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,8 +13,8 @@ import pytest
 from coordinator_api.web.store_queries import MOST_BYTES, StoreUnanswered, ask_by_key, endpoints_of
 from coordinator_client.access.principals import Right
 from tests.coordinator_api.http.tenants import tenants
-from tests.coordinator_api.web.test_groups_page import browser_of, declared
-from tests.coordinator_api.web.visitors import soup
+from tests.coordinator_api.web.visitors import browser_of, declared, soup
+from tests.streams_runtime.stub_service import Answer, StubService, stub_service
 
 PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, "")}
 FOUND = {
@@ -29,78 +26,53 @@ FOUND = {
     "value_base64": "AAAAAAAAAAM=",
     "timestamp_ms": None,
 }
+NOWHERE = "http://127.0.0.1:1"
 ELSEWHERE = "INVALID_STATE_STORE_PARTITION"
 
 
-class Instance:
-    """Stands in for an instance: it answers every call with one answer, and remembers the calls."""
-
-    def __init__(self, status: int, answer: Mapping[str, Any] | bytes) -> None:
-        self.calls: list[tuple[str, dict[str, list[str]], str | None]] = []
-        calls, body = self.calls, answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                at = urlsplit(self.path)
-                calls.append((at.path, parse_qs(at.query), self.headers.get("Authorization")))
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                if status == 302:
-                    self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
 @contextmanager
-def instances(*answers: tuple[int, Mapping[str, Any] | bytes]) -> Iterator[list[Instance]]:
-    made = [Instance(status, answer) for status, answer in answers]
-    yield made
-    for each in made:
-        each.close()
+def instances(*answers: tuple[int, Mapping[str, Any] | bytes]) -> Iterator[list[StubService]]:
+    """They stand in for instances: each gives every call one answer."""
+    with ExitStack() as opened:
+        yield [
+            opened.enter_context(stub_service(Answer(status, answer, owner=NOWHERE if status == 302 else "")))
+            for status, answer in answers
+        ]
+
+
+def endpoint(instance: StubService) -> str:
+    return instance.url.removeprefix("http://")
 
 
 async def test_should_ask_for_the_key_as_it_was_typed_with_the_services_own_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of-the-instances\n")
     with instances((200, FOUND)) as (one,):
-        answer = await ask_by_key([one.endpoint], "app", "words/é", "a&b=c", 5, tmp_path / "token")
+        answer = await ask_by_key([endpoint(one)], "app", "words/é", "a&b=c", 5, tmp_path / "token")
 
-    assert one.calls == [
-        ("/v1/stores/words%2F%C3%A9/key", {"key": ["a&b=c"], "max_lag": ["5"]}, "Bearer of-the-instances")
-    ]
-    assert (answer.value, answer.host, answer.role, answer.task, answer.lag) == ("3", one.endpoint, "active", "1_1", 0)
+    (asked,) = one.asked
+    address = urlsplit(asked.path)
+    assert (address.path, asked.authorization) == ("/v1/stores/words%2F%C3%A9/key", "Bearer of-the-instances")
+    assert parse_qs(address.query) == {"key": ["a&b=c"], "max_lag": ["5"]}
+    assert (answer.value, answer.host, answer.role, answer.task, answer.lag) == ("3", endpoint(one), "active", "1_1", 0)
 
 
 async def test_should_go_on_to_the_instance_that_has_it_if_it_is_one_of_the_group() -> None:
     with instances((421, {"code": ELSEWHERE}), (503, {"code": "STORE_NOT_READY"}), (200, FOUND)) as (first, _, last):
-        pointing = Instance(421, {"code": ELSEWHERE, "detail": "not here", "active": last.endpoint})
-        known = [pointing.endpoint, first.endpoint, last.endpoint]
-        answer = await ask_by_key(known, "app", "counts", "cat", None, None)
-        pointing.close()
+        points_to_last = {"code": ELSEWHERE, "detail": "not here", "active": endpoint(last)}
+        with instances((421, points_to_last)) as (pointing,):
+            known = [endpoint(each) for each in (pointing, first, last)]
+            answer = await ask_by_key(known, "app", "counts", "cat", None, None)
 
-    assert (answer.host, first.calls) == (last.endpoint, [])
+    assert (answer.host, first.asked) == (endpoint(last), [])
 
 
 async def test_should_call_no_address_that_no_member_told() -> None:
     with instances((200, FOUND)) as (stranger,):
-        pointing = Instance(421, {"code": ELSEWHERE, "detail": "not here", "active": stranger.endpoint})
-        with pytest.raises(StoreUnanswered, match="no instance can answer now"):
-            await ask_by_key([pointing.endpoint], "app", "counts", "cat", None, None)
-        pointing.close()
+        points_there = {"code": ELSEWHERE, "detail": "not here", "active": endpoint(stranger)}
+        with instances((421, points_there)) as (one,), pytest.raises(StoreUnanswered, match="can answer now"):
+            await ask_by_key([endpoint(one)], "app", "counts", "cat", None, None)
 
-    assert stranger.calls == []
+    assert stranger.asked == []
 
 
 @pytest.mark.parametrize(
@@ -117,13 +89,13 @@ async def test_should_call_no_address_that_no_member_told() -> None:
 )
 async def test_should_say_why_there_is_no_answer(status: int, answer: Mapping[str, Any] | bytes, said: str) -> None:
     with instances((status, answer)) as (one,), pytest.raises(StoreUnanswered, match=said):
-        await ask_by_key([one.endpoint], "app", "counts", "cat", None, None)
+        await ask_by_key([endpoint(one)], "app", "counts", "cat", None, None)
 
 
 async def test_should_name_the_file_of_a_token_that_cannot_be_sent_without_showing_it(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cr3t\ns3cr3t")
     with instances((200, FOUND)) as (one,), pytest.raises(StoreUnanswered) as unanswered:
-        await ask_by_key([one.endpoint], "app", "counts", "cat", None, tmp_path / "token")
+        await ask_by_key([endpoint(one)], "app", "counts", "cat", None, tmp_path / "token")
     assert str(unanswered.value).startswith("page.store.token.file: a token is one line of printable ASCII")
     assert str(tmp_path / "token") in str(unanswered.value)
     assert "s3cr3t" not in str(unanswered.value)

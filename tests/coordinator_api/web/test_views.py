@@ -12,6 +12,7 @@ from coordinator_api.views.levers import ActiveLever, active_levers
 from coordinator_api.web.group_summaries import GroupSummary, SummarizedLine, SummarizedList
 from coordinator_api.web.groups_page import GroupsShown, chosen
 from coordinator_api.web.rendering import Badge, state_badge
+from rebalance_analysis.presentation.quantities import clock_duration, utc, utc_iso
 
 
 def entry(group_id: str, **changes: object) -> dict[str, Any]:
@@ -57,13 +58,13 @@ def shown(found: GroupsShown) -> list[str]:
     ],
 )
 def test_should_say_how_long_something_takes(ms: int, said: str) -> None:
-    assert wording.duration(ms).replace("\u00a0", " ") == said
+    assert clock_duration(ms).replace("\u00a0", " ") == said
 
 
 def test_should_say_counts_and_moments() -> None:
     assert (wording.count(None), wording.count(7), wording.count(1_234_567)) == ("–", "7", "1\u202f234\u202f567")
-    assert wording.utc(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
-    assert wording.utc_iso(10**20) == "1970-01-01T00:00:00Z"
+    assert utc(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
+    assert utc_iso(10**20) == "1970-01-01T00:00:00Z"
     assert (wording.plural(1, "member"), wording.plural(2, "member")) == ("1 member", "2 members")
 
 
@@ -83,6 +84,17 @@ def test_should_sum_up_a_group() -> None:
     assert found == GroupSummary(tasks_running=2, tasks=5, lag=1_000, advice="Do something."), (
         "0_1 is being restored, 0_2 has not been fetched, and 0_3 has no owner"
     )
+
+
+def test_should_count_the_tasks_that_members_go_on_with_while_a_rebalance_waits() -> None:
+    document = {
+        "members": [{"member_id": "a", "fetched": False}],
+        "tasks": [{"task": "0_0", "role": "active", "member_id": "a", "lag": -2}],
+        "advice": None,
+    }
+
+    assert GroupSummary.of({**document, "held_rebalance": {"generation_id": 2}}).tasks_running == 1
+    assert GroupSummary.of({**document, "held_rebalance": None}).tasks_running == 0
 
 
 def test_should_count_tasks_that_nobody_has() -> None:
@@ -175,7 +187,7 @@ def test_should_name_each_lever_that_is_on() -> None:
     }
 
     assert active_levers(levers, {"p": "node-1"}) == [
-        ActiveLever("hold", "rebalances that move tasks wait 10 min 0 s for approval", "olga", 5, "an upgrade"),
+        ActiveLever("hold", "rebalances that move tasks wait 10 min for approval", "olga", 5, "an upgrade"),
         ActiveLever("pause", "members process no records", "olga", 5, "an upgrade"),
         ActiveLever("drained", "instance node-1 is to have no tasks", "olga", 5, "an upgrade"),
         ActiveLever("drained", "member m is to have no tasks", "olga", 5, "an upgrade"),

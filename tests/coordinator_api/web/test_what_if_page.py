@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,21 +16,11 @@ from coordinator_api.errors import AssignorNotListed
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.definitions import DocumentBounds
 from coordinator_api.views.wording import count
-from coordinator_client.access.principals import Right
 from rebalance_analysis.simulate import ForecastModel
-from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
+from tests.coordinator_api.http.tenants import Tenants
 from tests.coordinator_api.reported_rebalances import reported
-from tests.coordinator_api.web.test_groups_page import browser_of, declared
-from tests.coordinator_api.web.visitors import soup
+from tests.coordinator_api.web.visitors import browser_of, declared, settled_member, soup
 from tests.program import assignor, smoke
-
-PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.ADMIN, "b-")}
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
-    async with tenants(tmp_path, PRINCIPALS) as running:
-        yield running
 
 
 async def test_should_give_what_the_commands_give_number_by_number(service: Tenants, tmp_path: Path) -> None:
@@ -67,10 +56,7 @@ async def test_should_give_what_the_commands_give_number_by_number(service: Tena
 
 
 async def test_should_start_from_the_group_as_it_is_now(service: Tenants) -> None:
-    olga = await declared(service, "a-1")
-    assert (await olga.post("/v1/groups/a-1/subscriptions", json=join_body())).status_code == 201
-    member = (await olga.get("/v1/groups/a-1")).json()["members"][0]["member_id"]
-    await olga.get(f"/v1/groups/a-1/members/{member}/assignment", params={"min_generation": 1, "wait_ms": 30_000})
+    await settled_member(service, "a-1")
 
     page = soup(await (await browser_of(service, "rita")).get("/ui/groups/a-1/what-if?add=1x1&lag=0"))
 
@@ -152,11 +138,3 @@ def test_should_name_a_class_that_is_not_allowed_before_the_recorded_rebalance_r
 
     with pytest.raises(AssignorNotListed):
         what_if(listed, {"assignor": "os:system"}, bounds, ForecastModel())
-
-
-async def test_should_show_another_tenants_group_to_nobody(service: Tenants) -> None:
-    await declared(service, "a-1")
-    tom = await browser_of(service, "tom")
-
-    assert (await tom.get("/ui/groups/a-1/what-if")).status_code == 403
-    assert (await tom.get("/ui/groups/b-1/what-if")).status_code == 404

@@ -11,8 +11,39 @@ import httpx
 from bs4 import BeautifulSoup
 from fastapi import FastAPI
 
+from coordinator_api.http.call_rights import SESSION_COOKIE, cookie_value
+from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.http.tenants import Tenants, join_body
+
 HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
 FROM_HERE = {"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1"}
+
+
+async def browser_of(service: Tenants, token: str) -> httpx.AsyncClient:
+    """Somebody who has logged in with the token."""
+    client = await service.client(None)
+    client.headers.update(HTML)
+    client.cookies.set(SESSION_COOKIE, cookie_value(token.encode()), path="/ui")
+    return client
+
+
+async def declared(service: Tenants, *group_ids: str) -> httpx.AsyncClient:
+    """Declares them; gives the operator who did."""
+    olga = await service.client("olga")
+    for group_id in group_ids:
+        assert (await olga.put(f"/v1/groups/{group_id}", json=definition())).status_code == 201
+    return olga
+
+
+async def settled_member(service: Tenants, group_id: str, **join: object) -> str:
+    """The id of the only member of a new group, which has fetched its tasks."""
+    olga = await declared(service, group_id)
+    joined = await olga.post(f"/v1/groups/{group_id}/subscriptions", json=join_body(**join))
+    assert joined.status_code == 201
+    member_id = str(joined.json()["member_id"])
+    path = f"/v1/groups/{group_id}/members/{member_id}/assignment"
+    assert (await olga.get(path, params={"min_generation": 1, "wait_ms": 30_000})).status_code == 200
+    return member_id
 
 
 def soup(answer: httpx.Response) -> BeautifulSoup:

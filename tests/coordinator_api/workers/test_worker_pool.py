@@ -6,6 +6,7 @@ import asyncio
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -29,7 +30,7 @@ from coordinator_api.workers.worker_pool import (
     WorkerDied,
     WorkerPool,
 )
-from coordinator_api.workers.worker_process import JobFailed
+from coordinator_api.workers.worker_process import COMMAND, END, JobFailed
 from tests.coordinator_api.workers import jobs
 from tests.processes import children
 
@@ -374,3 +375,30 @@ async def test_no_worker_outlives_a_service_that_is_killed(tmp_path: Path) -> No
 
 def _parent_of(process: int) -> str:
     return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1]
+
+
+# --- the process that workers are forked from, beside a service that is killed
+
+
+_PROGRAM = "from coordinator_api.workers.worker_process import main; main({descriptor}, ())"
+_TIMEOUT_S = 60
+
+
+def test_should_end_without_a_word_when_nobody_is_left_to_read_its_answer() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(_TIMEOUT_S)
+    service, server = socket.socketpair()
+    service.sendall(COMMAND.pack(END, ended.pid))
+    service.close()
+
+    program = _PROGRAM.format(descriptor=server.fileno())
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        pass_fds=[server.fileno()],
+        capture_output=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    server.close()
+
+    assert (run.returncode, run.stderr) == (0, b"")

@@ -13,7 +13,7 @@ from coordinator_client.access.tls import client_context, server_context, server
 from tests.tls_certificates import Authority
 
 
-def said(certfile: Path | None, keyfile: Path | None = None, password: str | None = None, **more: object) -> str:
+def refusal(certfile: Path | None, keyfile: Path | None = None, password: str | None = None, **more: object) -> str:
     """The error."""
     settings = {"ca_certs": None, "cert_reqs": "none", **more}
 
@@ -43,18 +43,18 @@ def test_should_name_the_file_that_cannot_be_used(authority: Authority, tmp_path
     text = tmp_path / "text.pem"
     text.write_text("no certificate")
 
-    assert said(Path("nowhere.pem")) == "ssl.certfile: nowhere.pem cannot be read: No such file or directory"
-    assert said(text) == f"ssl.certfile: {text} is no PEM file with a certificate"
-    assert said(good, text) == f"ssl.keyfile: {text} is no PEM file with a private key"
-    assert said(good, other) == f"ssl.keyfile: the key of {other} does not belong to {good}"
-    assert said(good, ca_certs=text).startswith(f"ssl.ca.certs: {text} is no PEM file of certificates (")
+    assert refusal(Path("nowhere.pem")) == "ssl.certfile: nowhere.pem cannot be read: No such file or directory"
+    assert refusal(text) == f"ssl.certfile: {text} is no PEM file with a certificate"
+    assert refusal(good, text) == f"ssl.keyfile: {text} is no PEM file with a private key"
+    assert refusal(good, other) == f"ssl.keyfile: the key of {other} does not belong to {good}"
+    assert refusal(good, ca_certs=text).startswith(f"ssl.ca.certs: {text} is no PEM file of certificates (")
 
 
 def test_should_ask_for_the_password_of_an_encrypted_key_and_not_show_a_wrong_one(authority: Authority) -> None:
     locked = authority.issue("locked", for_servers=True, password="key-secret")
 
-    assert said(locked) == f"ssl.certfile: {locked} is encrypted: set ssl.keyfile.password"
-    assert said(locked, password="wrong-secret") == f"ssl.keyfile.password: is not the password of {locked}"
+    assert refusal(locked) == f"ssl.certfile: {locked} is encrypted: set ssl.keyfile.password"
+    assert refusal(locked, password="wrong-secret") == f"ssl.keyfile.password: is not the password of {locked}"
     tls = server_tls(locked, None, "key-secret", None, "none")
     assert tls is not None
     server_context(tls)
@@ -66,15 +66,15 @@ def test_should_refuse_a_certificate_that_is_not_valid_now_or_not_made_for_a_ser
     early = authority.issue("early", for_servers=True, begins=timedelta(hours=1))
     of_client = authority.issue("of-client")
 
-    assert said(late).startswith(f"ssl.certfile: {late}: the certificate ran out (")
-    assert said(early).startswith(f"ssl.certfile: {early}: the certificate is not valid before ")
-    assert said(of_client).startswith(f"ssl.certfile: {of_client} cannot be the certificate of a service (")
+    assert refusal(late).startswith(f"ssl.certfile: {late}: the certificate ran out (")
+    assert refusal(early).startswith(f"ssl.certfile: {early}: the certificate is not valid before ")
+    assert refusal(of_client).startswith(f"ssl.certfile: {of_client} cannot be the certificate of a service (")
 
 
 def test_should_say_which_settings_do_not_go_together(authority: Authority) -> None:
-    assert "ssl.cert.reqs: required needs ssl.ca.certs" in said(authority.file, cert_reqs="required")
-    assert said(None, authority.file).startswith("ssl.keyfile: needs ssl.certfile")
-    assert said(None, cert_reqs="optional").startswith("ssl.cert.reqs: needs ssl.certfile")
+    assert "ssl.cert.reqs: required needs ssl.ca.certs" in refusal(authority.file, cert_reqs="required")
+    assert refusal(None, authority.file).startswith("ssl.keyfile: needs ssl.certfile")
+    assert refusal(None, cert_reqs="optional").startswith("ssl.cert.reqs: needs ssl.certfile")
 
 
 def test_should_warn_of_a_certificate_that_ends_soon_and_of_a_key_that_all_can_read(

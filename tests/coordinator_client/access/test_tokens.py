@@ -41,7 +41,7 @@ def test_should_read_what_it_has_written_line_by_line_and_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "line, said",
+    "line, message",
     [
         ("ops admin *", "must have the fields"),
         (f"ops owner * {DIGEST}", "the right must be one of reader, member, operator, admin"),
@@ -52,11 +52,11 @@ def test_should_read_what_it_has_written_line_by_line_and_in_one_line() -> None:
         (f"ops admin * {DIGEST}\nops reader * {DIGEST}", "two tokens of the name ops"),
     ],
 )
-def test_should_say_what_is_wrong_and_not_which_token(line: str, said: str) -> None:
+def test_should_say_what_is_wrong_and_not_which_token(line: str, message: str) -> None:
     with pytest.raises(InputError, match="here") as refused:
         parse_entries(line, "here")
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert DIGEST[:-1] not in str(refused.value)
 
 
@@ -156,25 +156,25 @@ def test_should_make_tokens_that_nobody_has() -> None:
 def test_should_read_a_changed_file_once_it_has_rested(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old")
-    told: list[str] = []
+    reports: list[str] = []
     credentials = Credentials()
-    files = TokenFiles(credentials, lambda setting, sentence: told.append(f"{setting}: {sentence}"))
+    files = TokenFiles(credentials, lambda setting, sentence: reports.append(f"{setting}: {sentence}"))
     files.add("auth.token.file", file, parse_plain_token)
 
     file.write_text("half")
-    files.look()
+    files.reload_changed()
     file.write_text("half-written")
-    files.look()
+    files.reload_changed()
     assert credentials.find(b"old") is not None
     assert credentials.find(b"half") is None
-    files.look()
+    files.reload_changed()
     assert [credentials.find(each) is not None for each in (b"old", b"half-written")] == [False, True]
     os.unlink(file)
     for _ in range(5):
-        files.look()
+        files.reload_changed()
     assert credentials.find(b"half-written") is not None
-    assert len(told) == 2, "each change once"
-    assert "stay in force" in told[1]
+    assert len(reports) == 2, "each change once"
+    assert "stay in force" in reports[1]
 
 
 def test_should_know_whether_an_admin_for_all_groups_is_left() -> None:

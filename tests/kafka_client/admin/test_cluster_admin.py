@@ -1,4 +1,4 @@
-"""What the brokers tell and take: topics with their configs, offsets with and without open transactions, groups."""
+"""Requests to brokers: topics with their configs, offsets with and without open transactions, groups."""
 
 from __future__ import annotations
 

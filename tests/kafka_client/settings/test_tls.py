@@ -23,7 +23,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def client_name(certificates: Certificates, properties: Mapping[str, str], server_name: str = "127.0.0.1") -> str:
-    """How the server sees the client after a complete handshake. Raises ssl.SSLError of either side."""
+    """Return the server's view of the client after a complete handshake. Raises ssl.SSLError of either side."""
     client_context = client_settings("127.0.0.1:1", {"security.protocol": "SSL", **properties}).client_arguments()[
         "ssl_context"
     ]
@@ -94,7 +94,7 @@ def test_should_not_trust_another_authority(certificates: Certificates, tmp_path
         client_name(certificates, {"ssl.truststore.location": str(other.authority)})
 
 
-def test_should_check_the_name_of_the_broker_unless_told_not_to(certificates: Certificates) -> None:
+def test_should_check_the_name_of_the_broker_unless_it_is_switched_off(certificates: Certificates) -> None:
     properties = {
         "ssl.truststore.location": str(certificates.authority),
         "ssl.keystore.location": str(certificates.client),

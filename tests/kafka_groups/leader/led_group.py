@@ -25,8 +25,8 @@ from tests.kafka_groups.leader.streams_members import StreamsMember
 
 @dataclass
 class LedGroup:
-    """`said`: every line of progress. `rebalances`: the file of what was led. `pattern`: the source reads by it, so the
-    topology is given as the text of a description.
+    """`reports`: every line of progress. `rebalances`: the file of led rebalances. `pattern`: of the source topics; the
+    topology is then given as the text of a description.
     """
 
     address: str
@@ -36,7 +36,7 @@ class LedGroup:
     pattern: str | None = None
     name: str = field(default_factory=lambda: f"led-{uuid.uuid4().hex[:8]}")
     settings: dict[str, object] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
     _leads: list[asyncio.Task[None]] = field(default_factory=list)
     _spoke: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -114,23 +114,23 @@ class LedGroup:
         """Make the source topic and start leading; returns when the group is led and has no other member yet."""
         await self.create_source()
         task = self.lead(**settings)
-        await self.wait_until_said("without members of the application")
+        await self.wait_until_reported("without members of the application")
         return task
 
     def _say(self, line: str) -> None:
-        self.said.append(line)
+        self.reports.append(line)
         self._spoke.set()
 
     def member(self, process: int, **more: object) -> StreamsMember:
         return StreamsMember(self.address, self.name, process, (self.source,), **more)  # type: ignore[arg-type]
 
-    async def wait_until_said(self, words: str, timeout_s: float = 15.0) -> str:
+    async def wait_until_reported(self, words: str, timeout_s: float = 15.0) -> str:
         """The first line with these words."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not any(words in line for line in self.said):
+                while not any(words in line for line in self.reports):
                     self._spoke.clear()
                     await self._spoke.wait()
-        lines = [line for line in self.said if words in line]
-        assert lines, f"nobody said {words!r} within {timeout_s:g} s, but: {self.said}"
+        lines = [line for line in self.reports if words in line]
+        assert lines, f"no line with {words!r} within {timeout_s:g} s, but: {self.reports}"
         return lines[0]

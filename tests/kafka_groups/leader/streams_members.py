@@ -1,4 +1,4 @@
-"""Members of a Kafka Streams group without a JVM: they send real SubscriptionInfo, and do as they are told.
+"""Members of a Kafka Streams group without a JVM: they send real SubscriptionInfo, and follow their assignments.
 
 A member joins, takes its assignment, gives up at once what it is not assigned any more, and joins again when a
 rebalance begins, when it gave something up, or when its assignment tells it to, as a cooperative stream thread does.

@@ -94,9 +94,9 @@ def test_should_create_topics_as_a_jvm_does_and_know_stores_by_their_changelogs(
             process.kill()
 
 
-def _in_doubt(said: str) -> list[str]:
+def _in_doubt(output: str) -> list[str]:
     """The stores that were named."""
-    lines = [line for line in said.splitlines() if any(words in line for words in _DOUBTS)]
+    lines = [line for line in output.splitlines() if any(words in line for words in _DOUBTS)]
     return sorted(store for line in lines for store in re.findall(r"(\S+) \([a-z -]+", line))
 
 

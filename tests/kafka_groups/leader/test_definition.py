@@ -1,4 +1,4 @@
-"""What can be given as --topology and --config."""
+"""Values of --topology and --config."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.recording import rebalance_input
-from assignor.topology.described.stores import StoreFacts
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from kafka_groups.application_file import placement_configs, read_application_file
+from kafka_groups.described.stores import StoreFacts
 from kafka_groups.leader.definition import SeenTopics, configs_from_options, definition_of
 from kafka_groups.topology_facts import topology_facts
 from tests.group_model import SimulatedGroup, topology_of
@@ -102,7 +102,7 @@ def test_should_refuse_what_says_nothing_of_a_store(option: str) -> None:
         topology_facts([option])
 
 
-def test_should_refuse_to_be_told_of_stores_that_the_file_describes(tmp_path: Path) -> None:
+def test_should_refuse_facts_of_stores_that_the_file_describes(tmp_path: Path) -> None:
     path = tmp_path / "application.json"
     path.write_text(json.dumps(INPUT))
     with pytest.raises(InputError, match="goes with the text of Topology#describe only"):

@@ -1,12 +1,23 @@
-"""Which groups can be led from outside, and what is said of those that cannot."""
+"""Groups that can be led from outside, and the reason why others cannot."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafka_groups.leader.lead_assessment import LeadState, assess_group
+from kafka_client.admin.groups import ConsumerGroupDescription, ConsumerGroupMember
+from kafka_groups.leader.group_entry import LeadState, assess_group
 
 INSTANCE = "app-assignor-leader"
+
+
+def group(
+    protocol_type: str, protocol: str, instance_ids: list[str | None], state: str = "Stable"
+) -> ConsumerGroupDescription:
+    members = tuple(
+        ConsumerGroupMember(f"member-{number}", instance_id, "", "", b"", b"")
+        for number, instance_id in enumerate(instance_ids)
+    )
+    return ConsumerGroupDescription("app", state, protocol_type, protocol, members)
 
 
 @pytest.mark.parametrize(
@@ -32,14 +43,7 @@ def test_should_tell_groups_that_can_be_led_from_others(
     state: LeadState,
     obstacle: str,
 ) -> None:
-    found = assess_group(
-        "app",
-        INSTANCE,
-        group_type=group_type,
-        protocol_type=protocol_type,
-        protocol=protocol,
-        instance_ids=instance_ids,
-    )
+    found = assess_group(group(protocol_type, protocol, instance_ids), group_type, INSTANCE)
     assert found.state is state
     assert obstacle in found.obstacle
     assert bool(found.obstacle) == (state in (LeadState.LED, LeadState.FOREIGN))
@@ -47,13 +51,5 @@ def test_should_tell_groups_that_can_be_led_from_others(
 
 @pytest.mark.parametrize("group_state", ["CompletingRebalance", "PreparingRebalance", "Stable"])
 def test_should_tell_whether_our_member_leaves_a_generation_without_an_assignment(group_state: str) -> None:
-    found = assess_group(
-        "app",
-        INSTANCE,
-        group_type="classic",
-        protocol_type="consumer",
-        protocol="stream",
-        instance_ids=[None, INSTANCE],
-        group_state=group_state,
-    )
+    found = assess_group(group("consumer", "stream", [None, INSTANCE], group_state), "classic", INSTANCE)
     assert found.is_placing is (group_state == "CompletingRebalance")

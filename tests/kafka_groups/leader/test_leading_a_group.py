@@ -47,7 +47,7 @@ async def test_should_lead_members_and_record_rebalances_that_can_be_run_again(
             async with group.member(3) as second:
                 await second.wait_until(lambda: len(second.active) == 1)
                 assert {*first.active, *second.active} == ONE_SUBTOPOLOGY
-                await group.wait_until_said("because follow-up")
+                await group.wait_until_reported("because follow-up")
         for document in group.rebalances:
             ran = run(document)
             assert isinstance(ran, RerunRebalance)
@@ -66,14 +66,14 @@ async def test_should_tell_members_of_missing_topics_and_begin_a_rebalance_when_
 ) -> None:
     async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         group.lead()
-        await group.wait_until_said("without members")
+        await group.wait_until_reported("without members")
         async with group.member(1) as member:
             await member.wait_until(lambda: bool(member.assignments))
             assert member.assignment.err_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
-            assert f"(missing: {group.source})" in await group.wait_until_said("INCOMPLETE_SOURCE_TOPIC_METADATA")
+            assert f"(missing: {group.source})" in await group.wait_until_reported("INCOMPLETE_SOURCE_TOPIC_METADATA")
             await group.create_source()
             await member.wait_until(lambda: set(member.active) == ONE_SUBTOPOLOGY)
-        await group.wait_until_said(f"because topic {group.source} has 2 partitions")
+        await group.wait_until_reported(f"because topic {group.source} has 2 partitions")
 
 
 async def test_should_begin_a_rebalance_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ async def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker
             async with group.member(2, user_data=b"garbage") as alien:
                 await alien.wait_until(lambda: bool(alien.assignments))
                 assert (alien.assignment.version, alien.assignment.active_tasks) == (11, ())
-                said = await group.wait_until_said("the subscription of member assignor-")
-                assert "SubscriptionInfo: latest supported version needs 4 bytes" in said
+                reports = await group.wait_until_reported("the subscription of member assignor-")
+                assert "SubscriptionInfo: latest supported version needs 4 bytes" in reports
                 await member.wait_until(lambda: len(member.assignments) == 2)
                 assert len(member.active) == 2
 
@@ -127,10 +127,10 @@ async def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Br
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             async with group.member(2, user_data=bytes(2_000_000)):
-                said = await group.wait_until_said(
+                reports = await group.wait_until_reported(
                     "max.message.bytes of __consumer_offsets is 1048588: stop that member"
                 )
-                assert "the rebalance failed; next try in 0.5 s" in said
+                assert "the rebalance failed; next try in 0.5 s" in reports
             await member.wait_until(lambda: len(member.assignments) == 2)
             assert len(member.active) == 2
 
@@ -147,8 +147,8 @@ async def test_should_say_which_topics_of_members_its_topology_does_not_have(
             newer = StreamsMember(group.address, group.name, 2, (group.source, f"{group.name}-more"))
             async with newer:
                 await newer.wait_until(lambda: len(newer.active) == 1)
-                said = await group.wait_until_said("not all members run the topology given here")
-                assert f" subscribes to {group.name}-more, which it does not read" in said
+                reports = await group.wait_until_reported("not all members run the topology given here")
+                assert f" subscribes to {group.name}-more, which it does not read" in reports
                 assert {*member.active, *newer.active} == ONE_SUBTOPOLOGY
 
 
@@ -166,7 +166,7 @@ async def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_app
         newer = StreamsMember(group.address, group.name, 2, (group.source, more))
         async with newer:
             await newer.wait_until(lambda: len(newer.active) == 3)
-        assert [line for line in group.said if ": by pattern" in line or "not all members" in line] == [
+        assert [line for line in group.reports if ": by pattern" in line or "not all members" in line] == [
             f"topology: by pattern, {more} is read too"
         ]
 
@@ -190,20 +190,20 @@ async def test_should_keep_the_lead_over_a_crash_and_over_a_standby_without_a_re
     async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT)) as group:
         await group.create_source()
         first = group.lead()
-        await group.wait_until_said("without members")
+        await group.wait_until_reported("without members")
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             first.cancel()
             await asyncio.wait([first])
             again = group.lead()
-            await group.wait_until_said("generation 2: the lead is kept")
+            await group.wait_until_reported("generation 2: the lead is kept")
             with pytest.raises(LeadTaken, match="start this one with --standby"):
                 await group.lead()
             group.lead(stand_by=True)
-            await group.wait_until_said("standing by")
-            group.said.clear()
+            await group.wait_until_reported("standing by")
+            group.reports.clear()
             again.cancel()
-            await group.wait_until_said("generation 2: the lead is kept")
+            await group.wait_until_reported("generation 2: the lead is kept")
             assert member.joins == 1
             async with group.member(2) as other:
                 await other.wait_until(lambda: len(other.active) == 1)
@@ -220,14 +220,14 @@ async def test_should_begin_a_rebalance_when_it_comes_back_with_a_topology_that_
             await asyncio.wait([lead])
             group.stateful = True
             group.lead()
-            said = await group.wait_until_said("1 internal topic created")
-            assert f"because topics of the topology are missing, {group.changelog} among them" in said
+            reports = await group.wait_until_reported("1 internal topic created")
+            assert f"because topics of the topology are missing, {group.changelog} among them" in reports
 
 
 async def test_should_end_when_another_took_its_place(kafka_broker: Broker, tmp_path: Path) -> None:
     async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT)) as group:
         lead = group.lead()
-        await group.wait_until_said("without members")
+        await group.wait_until_reported("without members")
         instance = f"{group.name}-assignor-leader"
         thief = MembershipSettings(group.name, "consumer", "stream", 6000, 10_000, instance)
         async with GroupMembership(client_settings(group.address), thief) as other:
@@ -247,8 +247,8 @@ async def test_should_refuse_a_group_that_another_leads_until_it_is_empty(kafka_
             with pytest.raises(LeadRefused, match="1 member, and one of them leads it"):
                 await group.lead()
             group.lead(wait=True)
-            await group.wait_until_said("waiting until group")
-        await group.wait_until_said("without members of the application")
+            await group.wait_until_reported("waiting until group")
+        await group.wait_until_reported("without members of the application")
 
 
 async def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ async def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker,
             await group.produce_changelog(20_000)
             async with group.member(3) as second:
                 await second.wait_until(lambda: bool(second.assignments))
-                await group.wait_until_said("probing at")
+                await group.wait_until_reported("probing at")
                 rebalance = run(group.rebalances[-1])
                 assert isinstance(rebalance, RerunRebalance)
                 deadline_ms = rebalance.result.probing_rebalance_at_ms
@@ -303,8 +303,8 @@ async def test_should_take_another_session_where_the_brokers_refuse_the_usual_le
         await asyncio.to_thread(broker.start)
         async with led(LedGroup(broker.bootstrap_servers, tmp_path, settings={"session_timeout_ms": None})) as group:
             await group.lead_alone()
-            said = await group.wait_until_said("the brokers refuse a session")
-            assert said.startswith("the brokers refuse a session of 6000 ms; the next try is 10000 ms")
+            reports = await group.wait_until_reported("the brokers refuse a session")
+            assert reports.startswith("the brokers refuse a session of 6000 ms; the next try is 10000 ms")
             async with group.member(1) as member:
                 await member.wait_until(lambda: len(member.active) == 2)
     finally:

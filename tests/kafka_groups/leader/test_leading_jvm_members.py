@@ -29,7 +29,7 @@ LEAST_SESSION_S = 6.0
 _HEARTBEAT_S = 3.0
 _LONGEST_WAIT_S = 40.0
 _JOINING_S = 3.0
-"""For members to hear of a rebalance, to join it and to get their tasks."""
+"""Time for members to learn of a rebalance, to join it and to get their tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
         stand.wait(again, "the lead is kept without a rebalance")
         standby = stand.lead("standby", "--standby")
         stand.wait(standby, "standing by")
-        stand.wait(again, "session.timeout.ms is 9000 from now on")  # so that the standby hears of its end in time
+        stand.wait(again, "session.timeout.ms is 9000 from now on")  # so that the standby learns of its end in time
         again.kill()
         stand.wait(standby, "the lead is kept without a rebalance")
         assert len(stand.rebalances) == rebalances

@@ -50,7 +50,7 @@ def test_should_give_the_deadline_to_the_lowest_process() -> None:
 
 
 def test_should_give_the_deadline_to_the_next_process_when_the_lowest_rejoins_at_once() -> None:
-    """Process 1 gets stateless tasks that others own, so it is told to rejoin at once and cannot be told a time."""
+    """Process 1 gets stateless tasks that others own, so it has to rejoin at once and cannot carry a deadline."""
     topology, cluster = topology_of([4], [4])
     group = SimulatedGroup(topology, cluster, AssignmentConfigs(acceptable_recovery_lag=0), leader_in_group=False)
     owned = (*OWNED, *(TopicPartition("topic-1", number) for number in range(4)))
@@ -64,7 +64,7 @@ def test_should_give_the_deadline_to_the_next_process_when_the_lowest_rejoins_at
     assert led.result.followup_rebalance
 
 
-def test_should_keep_the_deadline_when_no_member_can_be_told_a_time() -> None:
+def test_should_keep_the_deadline_when_no_member_can_carry_it() -> None:
     version = FIRST_VERSION_WITH_NEXT_REBALANCE - 1
     five = member(ProcessId(0, 5), owned=OWNED, offset_sums=RUNNING, version=version)
     led = lead_rebalance(_snapshot({"five": five, "three": member(ProcessId(0, 3), version=version)}), NOW_MS)

@@ -1,10 +1,10 @@
-"""How long a leader's sessions last."""
+"""The session time-outs of a leader."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafka_groups.leader.own_session import OwnSession
+from kafka_groups.leader.lead_settings import OwnSession
 
 
 def test_should_have_the_least_session_and_a_longer_one_while_a_standby_waits() -> None:

@@ -1,4 +1,4 @@
-"""How long a rebalance that fails is tried again."""
+"""Retries of a failing rebalance, and their end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ async def test_should_not_begin_the_time_anew_with_a_new_generation() -> None:
     definition = SimulatedGroup(*topology_of([2]), leader_in_group=False).snapshot()
     one = member(ProcessId(0, 1))
     members = group_members("app", [("one", None, one.subscription)], "leader")
-    said: list[str] = []
+    reports: list[str] = []
     settings = client_settings(NOBODY, {"default.api.timeout.ms": "1", "request.timeout.ms": "1"})
     async with ClusterAdmin(settings) as admin:
-        work = RebalanceDecider(admin, definition, None, 0.9, said.append)
+        work = RebalanceDecider(admin, definition, None, 0.9, reports.append)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(work.decide(1, members), 0.45)
         with pytest.raises(LedRebalanceFailed, match="generation 2: the rebalance failed"):
             await work.decide(2, members)
-    assert [line.split(":")[0] for line in said] == ["generation 1"]
+    assert [line.split(":")[0] for line in reports] == ["generation 1"]

@@ -67,31 +67,31 @@ def test_should_refuse_a_file_that_cannot_be_appended_to(name: str, tmp_path: Pa
 
 
 async def test_should_say_that_a_rebalance_cannot_be_written_and_go_on(tmp_path: Path) -> None:
-    said: list[str] = []
-    records = RebalanceRecords(str(tmp_path / "led.jsonl"), None, said.append)
+    reports: list[str] = []
+    records = RebalanceRecords(str(tmp_path / "led.jsonl"), None, reports.append)
     (tmp_path / "led.jsonl").unlink()
     (tmp_path / "led.jsonl").mkdir()
     await records.add(FIRST)
-    assert said == [f"{tmp_path}/led.jsonl: the rebalance cannot be written: Is a directory"]
+    assert reports == [f"{tmp_path}/led.jsonl: the rebalance cannot be written: Is a directory"]
 
 
 async def test_should_say_that_nobody_reads_its_output_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    said: list[str] = []
+    reports: list[str] = []
     stdout = os.fdopen(writer, "w")
     monkeypatch.setattr("sys.stdout", stdout)
-    await RebalanceRecords("-", None, said.append).add(FIRST)
+    await RebalanceRecords("-", None, reports.append).add(FIRST)
     with contextlib.suppress(BrokenPipeError):
         stdout.close()
-    assert said == ["-: the rebalance cannot be written: Broken pipe"]
+    assert reports == ["-: the rebalance cannot be written: Broken pipe"]
 
 
 async def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None:
-    said: list[str] = []
-    records = RebalanceRecords(None, CoordinatorAddress("http://127.0.0.1:1"), said.append)
+    reports: list[str] = []
+    records = RebalanceRecords(None, CoordinatorAddress("http://127.0.0.1:1"), reports.append)
 
     await records.add({"group_id": "app"})
     await records.report_rest(10)
-    (line,) = said
+    (line,) = reports
     assert line.startswith("the rebalance is not reported: coordinator at http://127.0.0.1:1: ")

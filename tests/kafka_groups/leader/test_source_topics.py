@@ -1,4 +1,4 @@
-"""Which changes of the source topics start a rebalance, and what is said of members with another topology."""
+"""Changes of the source topics that start a rebalance, and the warning about members with another topology."""
 
 from __future__ import annotations
 

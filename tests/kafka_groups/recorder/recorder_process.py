@@ -18,11 +18,11 @@ LONGEST_WAIT_S = 60.0
 
 
 class RecorderProcess:
-    """`arguments`: those after `record`. It runs from the start on; `said` has its lines on stderr."""
+    """`arguments`: those after `record`. It runs from the start on; `reports` has its lines on stderr."""
 
     def __init__(self, *arguments: str, cwd: Path = ROOT) -> None:
-        self.said: list[str] = []
-        self._told = threading.Condition()
+        self.reports: list[str] = []
+        self._line_arrived = threading.Condition()
         self._process = subprocess.Popen(
             [*PROGRAM, "record", *arguments],
             stderr=subprocess.PIPE,
@@ -34,17 +34,17 @@ class RecorderProcess:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_until_said(self, words: str, times: int = 1) -> None:
-        self.wait_until(lambda: sum(words in line for line in self.said) >= times, f"{words!r}, {times} times")
+    def wait_until_reported(self, words: str, times: int = 1) -> None:
+        self.wait_until(lambda: sum(words in line for line in self.reports) >= times, f"{words!r}, {times} times")
 
     def wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        """Looks again after each line that it says. Raises AssertionError."""
+        """Check `holds` again after each line of output. Raises AssertionError."""
         deadline = time.monotonic() + LONGEST_WAIT_S
-        with self._told:
+        with self._line_arrived:
             while not holds():
-                assert time.monotonic() < deadline, f"not said within {LONGEST_WAIT_S:g} s: {what}; said: {self.said}"
-                assert self._reader.is_alive(), f"ended before it said {what}; said: {self.said}"
-                self._told.wait(0.2)
+                assert time.monotonic() < deadline, f"no {what} within {LONGEST_WAIT_S:g} s: {self.reports}"
+                assert self._reader.is_alive(), f"ended without {what}: {self.reports}"
+                self._line_arrived.wait(0.2)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -69,9 +69,9 @@ class RecorderProcess:
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:
-                with self._told:
-                    self.said.append(line.rstrip("\n"))
-                    self._told.notify_all()
+                with self._line_arrived:
+                    self.reports.append(line.rstrip("\n"))
+                    self._line_arrived.notify_all()
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the command line says about each group, and what it is told when that cannot be."""
+"""The choices of the command line for each group, and the errors of impossible ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from assignor.recording.topology_fields import topology_document
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
 from kafka_groups.recorder.choices import group_choices
-from kafka_groups.recorder.shown_tasks import ShownTasks
-from kafka_groups.recorder.topologies import ShownTopology, read_topology
+from kafka_groups.recorder.topologies import ShownTasks, ShownTopology, read_topology
 from tests.checkout import ROOT
 from tests.program import assignor
 
-LOG = ROOT / "tests/assignor/recording/jvm_logs/high_availability.log.gz"
+LOG = ROOT / "tests/kafka_groups/recorder/jvm_logs/high_availability.log.gz"
 TOPOLOGY = GroupTopology((Subtopology(0, ("lines",), stores=(SubtopologyStore("counts", "wc-counts-changelog"),)),))
 TEXT = """Topologies:
    Sub-topology: 0

@@ -1,4 +1,4 @@
-"""Which records are rebalances: one for every generation that was placed, none for whatever else a broker writes."""
+"""A record is a rebalance if its generation was placed. Other records of a broker are none."""
 
 from __future__ import annotations
 

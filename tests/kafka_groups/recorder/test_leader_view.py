@@ -1,6 +1,4 @@
-"""Which view of the cluster a line gets: the look itself where it explains the rebalance, else one between the
-looks.
-"""
+"""The view of the cluster in a line: a polled view if it explains the rebalance, else a view between two polls."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import pytest
 
 from assignor.recording import RecordedOutput, parse_recorded_rebalance
 from assignor.snapshot import ClusterView, RebalanceSnapshot
-from kafka_groups.recorder.leader_view import LeaderView, Looks, has_state, leader_view
+from kafka_groups.recorder.leader_view import LeaderView, PolledViews, has_state, leader_view
 from tests.recorded import RECORDINGS, documents
 
 
@@ -32,9 +30,9 @@ class RecordedView:
             created_internal_topics=recorded.snapshot.created_internal_topics,
         )
 
-    def found(self, looks: Looks) -> LeaderView:
+    def found(self, views: PolledViews) -> LeaderView:
         blind = self.snapshot.seen(ClusterView(self.snapshot.cluster))
-        return leader_view(blind, self.now_ms, self.output, looks, lambda: True)
+        return leader_view(blind, self.now_ms, self.output, views, lambda: True)
 
 
 REBALANCES = [
@@ -79,14 +77,14 @@ def after_creation(recorded: RecordedView) -> ClusterView:
 @pytest.mark.parametrize("document", REBALANCES)
 def test_should_take_the_first_look_when_it_explains_the_rebalance(document: dict[str, Any]) -> None:
     rebalance = RecordedView(document)
-    found = rebalance.found(Looks((rebalance.seen,), before=rebalance.seen))
+    found = rebalance.found(PolledViews((rebalance.seen,), before=rebalance.seen))
     assert found == LeaderView(rebalance.seen)
 
 
 @pytest.mark.parametrize("document", REBALANCES)
 def test_should_take_topics_that_were_not_there_before_as_created(document: dict[str, Any]) -> None:
     rebalance = RecordedView(document)
-    found = rebalance.found(Looks((after_creation(rebalance),), before=rebalance.seen))
+    found = rebalance.found(PolledViews((after_creation(rebalance),), before=rebalance.seen))
     assert found.differences == ()
     assert found.view.existing_internal_topics == rebalance.seen.existing_internal_topics
 
@@ -95,7 +93,7 @@ def test_should_take_topics_that_were_not_there_before_as_created(document: dict
 def test_should_find_offsets_between_the_looks_when_more_was_written_meanwhile(document: dict[str, Any]) -> None:
     rebalance = RecordedView(document)
     before, after = moved(rebalance.seen, -200), moved(rebalance.seen, 1_000)
-    found = rebalance.found(Looks((after,), before=before))
+    found = rebalance.found(PolledViews((after,), before=before))
     assert found.differences == ()
     lows, ends, highs = before.changelog_end_offsets, found.view.changelog_end_offsets, after.changelog_end_offsets
     assert lows is not None
@@ -110,7 +108,7 @@ def test_should_find_offsets_between_the_looks_when_more_was_written_meanwhile(d
 def test_should_know_that_there_was_no_rebalance_before_when_nobody_looked() -> None:
     rebalance = RecordedView(documents("recordings/static.jsonl.gz")[0])
     assert not has_state(rebalance.snapshot)
-    found = rebalance.found(Looks((after_creation(rebalance),), before=None, may_create=True))
+    found = rebalance.found(PolledViews((after_creation(rebalance),), before=None, may_create=True))
     assert (found.words, found.differences) == ("internal topics as created in this rebalance", ())
     assert found.view.existing_internal_topics == {}
 
@@ -119,7 +117,7 @@ def test_should_keep_the_first_look_and_say_what_differs_when_no_view_explains_t
     rebalance = RecordedView(documents("recordings/static.jsonl.gz")[1])
     other = replace(rebalance.snapshot.configs, num_standby_replicas=2)
     rebalance.snapshot = replace(rebalance.snapshot, configs=other)
-    found = rebalance.found(Looks((rebalance.seen,), before=rebalance.seen))
+    found = rebalance.found(PolledViews((rebalance.seen,), before=rebalance.seen))
     assert found.view == rebalance.seen
     assert found.words == ""
     assert any("standby tasks" in difference for difference in found.differences)
@@ -132,7 +130,7 @@ def test_should_stop_searching_when_the_time_is_over() -> None:
     )
     turns = iter([True] * 20 + [False] * 100)
     blind = rebalance.snapshot.seen(ClusterView(rebalance.snapshot.cluster))
-    looks = Looks((moved(rebalance.seen, 10_000),), before=rebalance.seen)
-    found = leader_view(blind, rebalance.now_ms, rebalance.output, looks, lambda: next(turns))
-    assert found.view == looks.after
+    views = PolledViews((moved(rebalance.seen, 10_000),), before=rebalance.seen)
+    found = leader_view(blind, rebalance.now_ms, rebalance.output, views, lambda: next(turns))
+    assert found.view == views.after
     assert found.differences

@@ -8,8 +8,7 @@ import pytest
 
 from assignor.errors import InputError
 from kafka_groups.recorder.generations import LastSeen
-from kafka_groups.recorder.output import OutputFile
-from kafka_groups.recorder.position import Position, read_position, write_position
+from kafka_groups.recorder.output import OutputFile, Position, read_position, write_position
 
 SEEN = LastSeen(7, 3, 2, "digest")
 

@@ -50,13 +50,13 @@ def test_should_record_every_rebalance_of_a_real_group_so_that_it_can_be_run_aga
     with GroupWatch(address) as watch, LineFeed(address, INPUT):
         recorders = [RecorderProcess(*with_text), RecorderProcess(*arguments, "--output", str(inferred))]
         for recorder in recorders:
-            recorder.wait_until_said("waiting for its first generation")
+            recorder.wait_until_reported("waiting for its first generation")
         try:
             instances["a"].start().wait_for_state("RUNNING")
             settled(watch)
             recorders[0].kill()
             recorders[0] = RecorderProcess(*with_text)
-            recorders[0].wait_until_said("following")
+            recorders[0].wait_until_reported("following")
             for name in "bc":
                 instances[name].start()
             for name in "bc":
@@ -73,7 +73,7 @@ def test_should_record_every_rebalance_of_a_real_group_so_that_it_can_be_run_aga
                 each.kill()
         generations = watch.generations(APPLICATION)
         for recorder in recorders:
-            recorder.wait_until_said(f"{APPLICATION}: generation {generations[-1].id},")
+            recorder.wait_until_reported(f"{APPLICATION}: generation {generations[-1].id},")
             assert recorder.stop() == 0
     assert any(generation.rewritten for generation in generations), "the static bounce rewrites a generation"
     for file in (by_text, inferred):

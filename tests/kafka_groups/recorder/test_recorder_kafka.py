@@ -70,7 +70,7 @@ def test_should_lose_and_double_no_line_when_it_is_killed(servers: str, tmp_path
     draw = random.Random(6)
     for _ in range(KILLS):
         recorder = RecorderProcess(*arguments)
-        recorder.wait_until_said("members", times=5)
+        recorder.wait_until_reported("members", times=5)
         time.sleep(draw.random() / 20)  # anywhere between two lines, or in one
         recorder.kill()
     for writer in writers:
@@ -90,7 +90,7 @@ def test_should_begin_with_the_next_generation_and_take_a_rewritten_one_for_none
     output = tmp_path / "rebalances.jsonl"
     arguments = ["--bootstrap-server", servers, "--group", "from-now", "--output", str(output)]
     recorder = RecorderProcess(*arguments, "--until-generations", "1")
-    recorder.wait_until_said("from-now: generation 1, 6 members; following")
+    recorder.wait_until_reported("from-now: generation 1, 6 members; following")
     write_generations(servers, "from-now", [back, generation(2)])
     assert recorder.wait() == 0
     assert [line["generation_id"] for line in lines_of(output)] == [2]
@@ -101,7 +101,7 @@ def test_should_begin_with_the_next_generation_and_take_a_rewritten_one_for_none
 def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str) -> None:
     recorder = RecorderProcess("--bootstrap-server", servers, "--group", PLAIN_GROUP, "--once")
     assert recorder.wait() == 2
-    assert recorder.said == [
+    assert recorder.reports == [
         "error: group readers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
         "'consumer' and 'stream', and its group id is the application.id"
     ]
@@ -113,19 +113,19 @@ def test_should_refuse_the_streams_rebalance_protocol_and_go_on_with_other_group
     arguments = ["--bootstrap-server", servers, "--group", "of-kip-1071", "--from-start", "--once"]
     alone = RecorderProcess(*arguments)
     assert alone.wait() == 2
-    assert "speaks the streams rebalance protocol (KIP-1071)" in alone.said[-1]
+    assert "speaks the streams rebalance protocol (KIP-1071)" in alone.reports[-1]
     output = tmp_path / "rebalances.jsonl"
     both = RecorderProcess(*arguments, "--group", "beside-it", "--output", str(output))
-    assert both.wait() == 0, both.said
-    assert any(line.endswith("; the other groups are recorded") for line in both.said)
+    assert both.wait() == 0, both.reports
+    assert any(line.endswith("; the other groups are recorded") for line in both.reports)
     assert [line["group_id"] for line in lines_of(output)] == ["beside-it"]
 
 
 def test_should_wait_for_a_group_that_is_not_there_yet(servers: str) -> None:
     recorder = RecorderProcess("--bootstrap-server", servers, "--group", "later", "--until-generations", "1")
-    recorder.wait_until_said("later: there is no such group yet; waiting for its first generation")
+    recorder.wait_until_reported("later: there is no such group yet; waiting for its first generation")
     write_generations(servers, "later", [REBALANCES[0]])
-    assert recorder.wait() == 0, recorder.said
+    assert recorder.wait() == 0, recorder.reports
     assert '"id":"later.1@' in recorder.printed
 
 
@@ -136,5 +136,5 @@ def test_should_say_in_one_line_that_the_cluster_cannot_be_reached(tmp_path: Pat
         "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--command-config", str(client), "--once"
     )
     assert recorder.wait() == 2
-    assert len(recorder.said) == 1
-    assert recorder.said[0].startswith("error: Kafka at 127.0.0.1:1: ")
+    assert len(recorder.reports) == 1
+    assert recorder.reports[0].startswith("error: Kafka at 127.0.0.1:1: ")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from assignor.recording import rebalance_input
-from assignor.types import TaskId
-from rebalance_analysis.commands.simulate_text import duration, forecast_text, sentence, tasks_text
+from rebalance_analysis.presentation.forecasts import forecast_text
 from rebalance_analysis.rerun import parse_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
 from rebalance_analysis.what_if import AddedInstances, Changes, changed
@@ -66,7 +65,7 @@ class TestText:
         assert ran.returncode == 1
         assert ran.stdout.splitlines()[-1] == (
             "not stable after 3 rebalances and 20 min: 0 moves, 2 warm-ups, 0 standby moves; no task without owner; "
-            "still not caught up: 0_1 and 0_3"
+            "still not caught up: 0_1, 0_3"
         )
 
     def test_should_say_that_a_group_goes_in_circles(self) -> None:
@@ -79,13 +78,11 @@ class TestText:
 
     def test_should_leave_out_rounds_in_the_middle_of_many(self) -> None:
         ahead = forecast(grown_by_one(clients=10, tasks=100))
-        lines = forecast_text("many", ahead).splitlines()
+        lines = forecast_text("many", forecast_document(ahead)).splitlines()
         assert len(ahead.rebalances) == 91
         assert lines[42] == "  ... 31 more ..."
         assert [lines[41].split()[0], lines[43].split()[0]] == ["40", "72"]
-        assert sentence(ahead).startswith(
-            "stable after 46 rebalances, 45 follow-ups and 7 h 30 min: 90 moves, 90 warm-ups"
-        )
+        assert lines[-1].startswith("stable after 46 rebalances, 45 follow-ups and 7 h 30 min: 90 moves, 90 warm-ups")
 
     def test_should_say_why_a_round_fails(self, tmp_path: Path) -> None:
         broken = document("recordings/smoke.jsonl.gz", "smoke.3")
@@ -177,34 +174,6 @@ class TestPicture:
         ran = assignor("simulate", WCFLOW, SMOKE, "--picture", str(tmp_path / "f.svg"))
         assert (ran.returncode, list(tmp_path.iterdir())) == (2, [])
         assert "--picture: shows one forecast, and these are 2; choose with --group or --id" in ran.stderr
-
-
-@pytest.mark.parametrize(
-    "ms, text",
-    [
-        (0, "0 ms"),
-        (999, "999 ms"),
-        (1000, "1 s"),
-        (1234, "1.2 s"),
-        (59_949, "59.9 s"),
-        (59_950, "1 min"),
-        (65_000, "1 min 5 s"),
-        (3_599_600, "1 h"),
-        (28_200_000, "7 h 50 min"),
-        (86_400_000, "1 d"),
-        (266_400_000, "3 d 2 h"),
-    ],
-)
-def test_should_say_how_long_in_two_units(ms: int, text: str) -> None:
-    assert duration(ms) == text
-
-
-@pytest.mark.parametrize(
-    "count, text",
-    [(0, ""), (1, "0_0"), (2, "0_0 and 0_1"), (3, "0_0, 0_1 and 0_2"), (14, "0_11 and 2 more")],
-)
-def test_should_name_the_first_tasks(count: int, text: str) -> None:
-    assert tasks_text([TaskId(0, number) for number in range(count)]).endswith(text)
 
 
 def _as_json(recorded: Any, model: ForecastModel, max_rounds: int = 1000) -> object:

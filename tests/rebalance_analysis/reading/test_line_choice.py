@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_analysis.reading.line_choice import LineChoice
-from rebalance_analysis.reading.lines import read_lines
+from rebalance_analysis.reading.lines import LineChoice, read_lines
 from tests.recorded import RECORDINGS, documents
 
 GROUPS = (RECORDINGS[0], RECORDINGS[2])

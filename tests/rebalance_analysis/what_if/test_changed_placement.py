@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.java.order import hash_set_order, process_hash
+from assignor.java.hash_codes import process_hash
+from assignor.java.order import hash_set_order
 from assignor.recording import RecordedPlacement, parse_recorded_placement
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.topology.group_topology import GroupTopology

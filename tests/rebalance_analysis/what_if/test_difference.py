@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from assignor.clients.task_lags import TaskLags
+from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording import RecordedPlacement

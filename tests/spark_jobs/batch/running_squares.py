@@ -88,22 +88,6 @@ def start_program(directory: Path, marks: Path, engine: Engine) -> subprocess.Po
     )
 
 
-def wait_until_gone(pid: int) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while is_alive(pid):
-        assert time.monotonic() < deadline_s, f"process {pid} still runs"
-        time.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    """A process that has ended and that nobody has waited for is not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
 def contents(directory: Path) -> list[bytes]:
     return [(directory / name).read_bytes() for name in FILES]
 

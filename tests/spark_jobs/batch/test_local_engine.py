@@ -17,16 +17,15 @@ from spark_engine.batch.engine import Engine
 from spark_engine.batch.local_engine import LocalProcesses
 from spark_engine.batch.running import ChunksFailed, EngineFailed, PartsNotSeen
 from spark_engine.batch.worker import Job
+from tests.processes import is_running, wait_until_gone
 from tests.spark_jobs.batch.running_squares import (
     Marks,
     beside,
     contents,
     expected_rows,
-    is_alive,
     rows_of,
     run_squares,
     start_program,
-    wait_until_gone,
 )
 from tests.spark_jobs.batch.squares import Numbers, Squares, squares_plan
 from tests.spark_jobs.batch.squares_program import CHUNKS, HELD
@@ -126,7 +125,7 @@ def test_should_go_on_when_the_driver_was_killed(one_process: Path, tmp_path: Pa
     worker, _ = marks.wait_for(HELD)
     program.kill()
     program.communicate(timeout=TIMEOUT_S)
-    wait_until_gone(worker)
+    wait_until_gone([worker], TIMEOUT_S)
     outcome = run_squares(squares_plan(CHUNKS), tmp_path / "output")
     assert (outcome.chunks_found_done, outcome.rows) == (HELD, 102)
     assert contents(tmp_path / "output") == contents(one_process)
@@ -139,7 +138,7 @@ def test_should_keep_parts_and_say_how_to_go_on_when_it_is_interrupted(one_proce
     worker, _ = marks.wait_for(HELD)
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does, to the workers too
     _, talk = program.communicate(timeout=TIMEOUT_S)
-    assert not is_alive(worker)
+    assert not is_running(worker)
     assert program.returncode == 1
     assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to continue"
     assert "Traceback" not in talk

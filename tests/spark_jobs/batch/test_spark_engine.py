@@ -12,13 +12,13 @@ import pytest
 from spark_engine.batch.engine import Engine
 from spark_engine.batch.running import ChunksFailed
 from spark_engine.batch.spark_engine import cores_of_master
+from tests.processes import wait_until_gone
 from tests.spark_jobs.batch.running_squares import (
     Marks,
     beside,
     contents,
     run_squares,
     start_program,
-    wait_until_gone,
 )
 from tests.spark_jobs.batch.squares import Squares, squares_plan
 from tests.spark_jobs.batch.squares_program import CHUNKS, HELD
@@ -82,8 +82,7 @@ def test_should_end_spark_and_keep_parts_when_it_is_interrupted(plain: Path, tmp
     _, talk = program.communicate(timeout=TIMEOUT_S)
     assert program.returncode == 1
     assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to continue"
-    wait_until_gone(worker)
-    wait_until_gone(jvm)
+    wait_until_gone([worker, jvm], TIMEOUT_S)
     assert run_squares(squares_plan(CHUNKS), tmp_path / "output").chunks_found_done == HELD
     assert contents(tmp_path / "output") == contents(plain)
 

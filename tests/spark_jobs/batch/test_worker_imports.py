@@ -12,9 +12,9 @@ from tests.checkout import ROOT
 OF_WORKERS = (
     "rebalance_analysis.reading.lines",
     "spark_engine.batch.worker",
-    "rebalance_analysis.recordings.reading",
-    "rebalance_analysis.replay.work",
-    "rebalance_analysis.sweep.work",
+    "rebalance_analysis.recordings.chunk_reading",
+    "rebalance_analysis.replay.replay_work",
+    "rebalance_analysis.sweep.sweep_work",
 )
 WITH_ENGINES = (*OF_WORKERS, "spark_engine.batch.local_engine", "spark_engine.batch.spark_engine")
 COMMAND_LINE = ("typer", "click", "rich", "assignor_cli.app")

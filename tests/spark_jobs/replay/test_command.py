@@ -16,11 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from coordinator_api.store.repository import Recording
-from rebalance_analysis.replay.rows import COMPUTE_COLUMN, SCHEMA
-from tests.checkout import VECTORS
+from rebalance_analysis.replay.rebalance_rows import COMPUTE_COLUMN, SCHEMA
 from tests.coordinator_api.store.databases import open_repository
 from tests.program import SMOKE, assignor, smoke
-from tests.recorded import RECORDINGS
 from tests.spark_jobs.recordings.recordings_as_files import (
     as_bytes,
     lines_of,
@@ -85,25 +83,6 @@ def test_should_give_the_same_rows_whatever_the_lines_come_from(tmp_path: Path) 
     rebalances = [{key: value for key, value in row.items() if key not in PLACES} for row in found]
     assert rebalances == rebalances[: len(LINES)] * len(names)
     assert [row["id"] for row in rebalances[: len(LINES)]] == ["smoke.1", "smoke.2", "smoke.3", "smoke.4"]
-
-
-@pytest.mark.long
-@pytest.mark.spark
-@pytest.mark.usefixtures("chunks_on_this_spark")
-def test_should_count_as_assign_does_and_leave_the_same_bytes_on_spark(tmp_path: Path) -> None:
-    """With all vectors: `tests/acceptance/test_replay.py`."""
-    inputs = [str(VECTORS / name) for name in (*RECORDINGS, "rebalances_custom.jsonl.gz")]
-    check = json.loads(assignor("assign", *inputs, "--check", "--format", "json").stdout)
-    local, spark = tmp_path / "local", tmp_path / "spark"
-    for output, engine in ((local, LOCAL), (spark, ("--master", "local[2]"))):
-        ran = assignor("replay", *inputs, "--output", str(output), *engine, "--format", "json")
-        assert ran.returncode == 0, ran.stderr
-        # of errors, the replay counts no texts
-        assert {name: json.loads(ran.stdout)[name] for name in check if not name.startswith("error")} == {
-            name: value for name, value in check.items() if not name.startswith("error")
-        }
-    for name in ("rounds.parquet", "rejects.jsonl"):
-        assert (spark / name).read_bytes() == (local / name).read_bytes()
 
 
 def test_should_leave_rebalances_times_rejects_and_a_summary(tmp_path: Path) -> None:
@@ -225,35 +204,9 @@ def test_should_go_on_when_the_output_lies_among_the_recordings(tmp_path: Path) 
     assert [row["input"] for row in rows_of(tmp_path / "out")] == [str(tmp_path / "a.jsonl")] * 2
 
 
-def test_should_leave_a_directory_of_somebody_else_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    ran = assignor("replay", "-", "--output", str(tmp_path), *LOCAL, stdin=LINES[0])
-    assert (ran.returncode, "has files of another program (mine.txt)" in ran.stderr) == (2, True)
-    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_should_run_a_users_own_assignor_of_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_of_replay.py").write_text(
-        "from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor\n"
-        "class Mine(HighAvailabilityTaskAssignor):\n    name = 'Mine'\n"
-    )
-    line = smoke(2)
-    line["input"]["assignor"] = "own_of_replay:Mine"
-    write_plain([as_bytes(line)], tmp_path / "x.jsonl")
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(tmp_path)
-    assert assignor("replay", "x.jsonl", "--output", "1", *LOCAL).returncode == 0
-    assert [(row["assignor"], row["equal"]) for row in rows_of(Path("1"))] == [("own_of_replay:Mine", True)]
-    ran = assignor("replay", SMOKE, "--assignor", "own_of_replay:Mine", "--output", "2", *LOCAL)
-    assert ran.returncode == 0
-    assert [(row["assignor"], row["equal"]) for row in rows_of(Path("2"))] == [("own_of_replay:Mine", True)] * 4
-
-
 def test_should_start_without_arrow_and_spark_when_another_command_runs() -> None:
     code = "import sys; from assignor_cli.app import build_app; build_app(); print(sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "'rebalance_analysis.replay.command'" in modules
+    assert "'rebalance_analysis.batch_commands.replay'" in modules
     assert "'pyarrow'" not in modules
     assert "'pyspark'" not in modules

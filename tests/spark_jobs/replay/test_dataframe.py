@@ -11,19 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from assignor.errors import InputError
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import RawLine
 from rebalance_analysis.replay.dataframe import replayed
-from rebalance_analysis.replay.rows import SCHEMA
-from rebalance_analysis.replay.work import ReplayWork
+from rebalance_analysis.replay.rebalance_rows import SCHEMA
+from rebalance_analysis.replay.replay_work import ReplayWork
 from rebalance_analysis.what_if.changes import Changes
 from tests.checkout import VECTORS
 from tests.docs.pages import blocks
 from tests.docs.python_blocks import run
 from tests.program import assignor
 from tests.recorded import RECORDINGS
-from tests.spark_jobs.recordings.recordings_as_files import lines_of, write_plain, write_text_parquet
+from tests.spark_jobs.recordings.recordings_as_files import lines_of, write_plain
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 FILES = [str(VECTORS / name) for name in RECORDINGS]
@@ -89,11 +88,6 @@ def test_should_give_the_same_rows_for_recordings_that_spark_itself_has_read(
     } == expected()
 
 
-def test_should_give_the_same_rows_for_objects_as_json_text(spark: SparkSession, tmp_path: Path) -> None:
-    write_text_parquet(lines_of(*RECORDINGS), tmp_path / "x.parquet")
-    assert by_id(replayed(spark.read.parquet(str(tmp_path / "x.parquet")))) == expected()
-
-
 def test_should_give_rejects_as_rows_and_nothing_for_blank_lines(spark: SparkSession, tmp_path: Path) -> None:
     other = b'{"format": "other"}'
     lines = [b"{", b"", lines_of("recordings/smoke.jsonl.gz")[0], b"  ", other]
@@ -111,8 +105,3 @@ def test_should_give_rejects_as_rows_and_nothing_for_blank_lines(spark: SparkSes
 def test_should_run_the_rebalances_with_changes(spark: SparkSession) -> None:
     rebalances = replayed(spark.read.text(FILES[0]), changes=Changes(configs={"num.standby.replicas": 0}))
     assert {(row["standby_coverage"], row["standby_moved"]) for row in rebalances.collect()} == {(None, 0)}
-
-
-def test_should_refuse_a_dataframe_of_other_columns(spark: SparkSession) -> None:
-    with pytest.raises(InputError, match=r"the DataFrame: has no column 'format' .* it has id"):
-        replayed(spark.range(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rebalance_analysis.replay.rows import COMPUTE_COLUMN, SCHEMA
+from rebalance_analysis.replay.rebalance_rows import COMPUTE_COLUMN, SCHEMA
 from spark_engine.batch.work import LINES_A_CHUNK
 from tests.checkout import ROOT
 

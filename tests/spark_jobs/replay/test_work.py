@@ -16,8 +16,8 @@ from rebalance_analysis.measures import measure, recorded_placement
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import RawLine
 from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk
-from rebalance_analysis.replay.rows import SCHEMA
-from rebalance_analysis.replay.work import NO_CHANGES, ReplayWork, place
+from rebalance_analysis.replay.rebalance_rows import SCHEMA
+from rebalance_analysis.replay.replay_work import NO_CHANGES, ReplayWork, place
 from rebalance_analysis.rerun import RerunPlacement, RerunRebalance, run
 from rebalance_analysis.what_if.changes import AddedInstances, Changes
 from spark_engine.batch.work import Reject
@@ -192,7 +192,7 @@ def test_should_reject_one_line_when_this_program_fails_at_it(monkeypatch: pytes
     def fail(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("rebalance_analysis.replay.work.run_recorded", fail)
+    monkeypatch.setattr("rebalance_analysis.replay.replay_work.run_recorded", fail)
     found = reject(smoke(1))
     assert (found.kind, found.reason) == ("unusable", "a fault of this program: ZeroDivisionError: by zero")
 

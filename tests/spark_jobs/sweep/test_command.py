@@ -100,22 +100,6 @@ def test_should_end_with_1_when_no_combination_lets_every_episode_settle(tmp_pat
     assert "0 of 2 settle" in ran.stdout
 
 
-@pytest.mark.long
-def test_should_not_go_on_with_another_sweep_but_throw_it_away_when_told_to(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    assert assignor("sweep", SMOKE, *SMALL, "--output", str(output)).returncode == 0
-    other = ("--grid", "max.warmup.replicas=3", *SMALL[2:], "--output", str(output))
-
-    refused = assignor("sweep", SMOKE, *other)
-    anew = assignor("sweep", SMOKE, *other, "--restart")
-
-    assert refused.returncode == 2
-    assert "holds another run" in refused.stderr
-    assert "grid" in refused.stderr
-    assert anew.returncode == 0, anew.stderr
-    assert pq.read_table(output / "forecasts.parquet").column("max.warmup.replicas").to_pylist() == [3]
-
-
 @pytest.mark.parametrize(
     "options, problem",
     [
@@ -155,16 +139,6 @@ def test_should_refuse_inputs_without_a_rebalance_and_leave_nothing(tmp_path: Pa
     assert (ran.returncode, ran.stdout) == (2, "")
     assert f"{empty}: there is no rebalance to start from (2 lines cannot be used)" in ran.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_should_leave_a_directory_of_something_else_alone(tmp_path: Path) -> None:
-    (tmp_path / "precious").write_text("mine")
-
-    ran = assignor("sweep", SMOKE, *SMALL, "--output", str(tmp_path))
-
-    assert ran.returncode == 2
-    assert "has files of another program (precious)" in ran.stderr
-    assert files(tmp_path) == {"precious"}
 
 
 @pytest.mark.long

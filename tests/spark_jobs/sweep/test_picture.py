@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from rebalance_analysis.sweep.picture import draw_front
+from rebalance_analysis.sweep.front_picture import draw_front
 from tests.spark_jobs.sweep.sweep_rows import Came, result_of
 
 

@@ -9,7 +9,7 @@ import re
 import pytest
 from rich.console import Console
 
-from rebalance_analysis.sweep.tables import duration_text, front_document, front_table, full_table
+from rebalance_analysis.sweep.front_tables import duration_text, front_document, front_table, full_table
 from rebalance_analysis.sweep.totals import SweepResult
 from tests.spark_jobs.sweep.sweep_rows import Came, result_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_analysis.sweep.alike import AlikeCombinations, alike_on_front
+from rebalance_analysis.sweep.front_tables import AlikeCombinations, alike_on_front
 from rebalance_analysis.sweep.grid import Combination
 from rebalance_analysis.sweep.totals import CombinationTotal
 from tests.spark_jobs.sweep.sweep_rows import Came, result_of

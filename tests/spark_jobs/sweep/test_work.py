@@ -20,7 +20,7 @@ from rebalance_analysis.rerun import parse_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast
 from rebalance_analysis.sweep.episodes import gather_episodes
 from rebalance_analysis.sweep.grid import parse_grid
-from rebalance_analysis.sweep.work import (
+from rebalance_analysis.sweep.sweep_work import (
     FORECASTS_A_CHUNK,
     CombinationsOfGroup,
     RejectedLines,

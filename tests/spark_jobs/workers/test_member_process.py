@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import tempfile
 import threading
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.workers import member_process
-from spark_jobs.workers.group_status import CopyStatus, GroupStatus, GroupWatch, ThreadRow
+from spark_jobs.workers.group_status import GroupStatus, GroupWatch
 from spark_jobs.workers.group_view import GroupView, wait_for_group
 from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
 from spark_jobs.workers.ownership_log import read_ownership
@@ -23,7 +22,6 @@ from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.queries.server import QueryServer
 from streams_runtime.tasks.directory_lock import DirectoryLock
 from tests.spark_jobs.main_thread import once_inside
 from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running
@@ -101,36 +99,6 @@ def test_should_serve_its_stores_to_others_only_with_a_token(
     assert [[one == "no answer" for one in row] for row in states] == [[False], [True]]
 
 
-def test_should_end_when_others_could_read_its_stores_without_a_token(settings: InstanceSettings) -> None:
-    end = RunningInstance(with_configs(settings, application_server="192.0.2.1:7001")).wait()
-
-    assert end == InstanceEnd(
-        0,
-        InstanceState.ERROR,
-        (
-            "InputError: application.server: 192.0.2.1:7001 can be reached from outside this machine, and there is "
-            "no token: give the coordinator and this application the same one (ASSIGNOR_AUTH_TOKEN), or serve on "
-            "127.0.0.1",
-        ),
-    )
-
-
-def test_should_be_shown_by_the_coordinators_word_when_it_does_not_answer(
-    client: CoordinatorClient, settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(QueryServer, "start", lambda self, instance: None)
-    group_id = settings.application.id
-    with running(client, settings):
-        view = wait_until_owner(client, group_id)
-        with GroupWatch(client, group_id) as watch:
-            status = watch.look()
-    endpoint = view.members[0].user_endpoint
-    assert endpoint is not None
-    (row,) = status.threads
-    assert (row.instance, row.thread, row.state) == (endpoint, f"{group_id}-p0-t0", "no answer")
-    assert {(copy.task, copy.role) for copy in row.copies} == {(task, "active") for task in TASKS}
-
-
 def test_should_name_what_failed_when_the_users_code_does(
     client: CoordinatorClient, settings: InstanceSettings, log_directory: Path
 ) -> None:
@@ -148,14 +116,6 @@ def test_should_name_what_refused_it_when_the_group_does(settings: InstanceSetti
     end = RunningInstance(with_configs(settings, session_timeout_ms=100)).wait()
     assert end.state is InstanceState.ERROR
     assert "INVALID_SESSION_TIMEOUT" in end.errors[0]
-
-
-def test_should_say_so_when_its_address_is_taken(settings: InstanceSettings) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        end = RunningInstance(with_configs(settings, application_server=address)).wait()
-    assert end.state is InstanceState.ERROR
-    assert f"InputError: application.server: {address} cannot be listened on" in end.errors[0]
 
 
 def test_should_be_tried_again_when_another_process_keeps_its_state(
@@ -240,20 +200,3 @@ def test_should_find_its_state_again_below_the_directory_for_temporary_files(
     assert {line.executor for line in lines} == {EXECUTOR.executor_id}
     restored = [(line.origin, line.records) for line in lines if line.event == "restored"]
     assert restored == [("beginning", 0)] * len(TASKS) + [("checkpoint", 0)] * len(TASKS)
-
-
-def test_should_show_copies_as_the_instance_holds_them(client: CoordinatorClient, settings: InstanceSettings) -> None:
-    group_id = settings.application.id
-    with running(client, settings), GroupWatch(client, group_id) as watch:
-        wait_until_owner(client, group_id)
-        rows: tuple[ThreadRow, ...] = ()
-
-        def all_run(_: GroupView) -> bool:
-            nonlocal rows
-            rows = watch.look().threads
-            return bool(rows) and all(copy.state == "running" for copy in rows[0].copies)
-
-        wait_for_group(client, group_id, all_run, "all tasks to run", TIMEOUT_S)
-    (row,) = rows
-    assert row.state == "running"
-    assert set(row.copies) == {CopyStatus(task, "active", "running", 0, 0) for task in TASKS}

@@ -97,50 +97,6 @@ def test_should_run_on_a_standalone_master_until_the_group_is_drained(
 
 @pytest.mark.long
 @pytest.mark.spark
-def test_should_leave_in_good_order_and_come_back_with_its_tasks_when_its_executor_is_killed(
-    spark: SparkSession,
-    coordinator: CoordinatorProcess,
-    client: CoordinatorClient,
-    log_directory: Path,
-    tmp_path: Path,
-) -> None:
-    """Python workers outlive their executor for long enough to hear of its end."""
-    application = small_application("orphaned", log_directory)
-    names = {f"orphaned-p{partition}-t0" for partition in range(2)}
-    workers = run(
-        spark,
-        application,
-        instances=2,
-        threads=1,
-        coordinator_url=coordinator.url,
-        state_dir=str(tmp_path / "state"),
-        log_dir=str(tmp_path / "log"),
-    )
-    before = wait_until_held(client, "orphaned", tmp_path / "log", owned_once_by(names), "both instances", TIMEOUT_S)
-    of_executor = read_ownership(tmp_path / "log")
-    (jvm_pid,) = {line.jvm_pid for line in of_executor}
-    assert jvm_pid is not None
-
-    os.kill(jvm_pid, signal.SIGKILL)
-
-    gone = {member.member_id for member in before.members}
-    wait_until_held(
-        client,
-        "orphaned",
-        tmp_path / "log",
-        lambda view: owned_once_by(names)(view) and gone.isdisjoint(member.member_id for member in view.members),
-        "Spark to have started another executor",
-        TIMEOUT_S,
-    )
-    lines = read_ownership(tmp_path / "log")
-    last = {line.pid: line.event for line in lines}
-    assert [last[pid] for pid in {line.pid for line in of_executor}] == [OwnershipEvent.CLOSED] * 2
-    assert overlaps(ownership_intervals(lines)) == []
-    assert [end.state for end in workers.stop()] == [InstanceState.NOT_RUNNING] * 2
-
-
-@pytest.mark.long
-@pytest.mark.spark
 def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_end(
     coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path
 ) -> None:
@@ -183,20 +139,6 @@ def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_e
     assert last == {f"{GROUP_ID}-p{partition}-t0": OwnershipEvent.CLOSED for partition in range(3)}
     assert all_is_counted()
     assert group_view(client, GROUP_ID).members == ()
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_should_tell_what_refused_the_instances_when_the_group_cannot_run(
-    spark: SparkSession, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
-) -> None:
-    application = small_application("refused", log_directory, session_timeout_ms=100, heartbeat_interval_ms=50)
-    (end,) = (
-        run(spark, application, instances=1, coordinator_url=coordinator.url, state_dir=str(tmp_path)).wait(TIMEOUT_S)
-        or []
-    )
-    assert (end.partition, end.state) == (0, InstanceState.ERROR)
-    assert "INVALID_SESSION_TIMEOUT" in end.errors[0]
 
 
 @pytest.mark.spark

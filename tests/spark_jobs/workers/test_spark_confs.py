@@ -6,7 +6,7 @@ import pytest
 from pyspark import SparkConf
 
 from assignor.errors import InputError
-from spark_jobs.workers.spark_confs import checked_defaults, doubts_about, with_defaults
+from spark_jobs.workers.spark_confs import checked_defaults, warnings_about, with_defaults
 
 CLUSTER = {"spark.master": "spark://a:7077"}
 
@@ -34,7 +34,7 @@ def test_should_follow_the_size_that_the_user_gives_an_executor() -> None:
     assert completed["spark.executor.cores"] == completed["spark.task.cpus"] == "4"
     assert completed["spark.cores.max"] == "8"
     assert completed["spark.executor.memory"] == "2g"
-    assert list(doubts_about(with_defaults(conf(spark_executor_cores="4"), instances=2))) == []
+    assert list(warnings_about(with_defaults(conf(spark_executor_cores="4"), instances=2))) == []
 
 
 def test_should_keep_all_that_the_user_says() -> None:
@@ -80,10 +80,10 @@ def test_should_take_an_idle_timeout_that_kills_nobody() -> None:
     ],
 )
 def test_should_doubt_what_makes_instances_less_useful(given: dict[str, str], doubt: str) -> None:
-    (line,) = doubts_about(with_defaults(conf(**given), instances=2))
+    (line,) = warnings_about(with_defaults(conf(**given), instances=2))
     assert line.startswith(doubt)
 
 
 def test_should_tell_a_driver_that_completes_nothing_what_its_settings_mean() -> None:
-    (line,) = doubts_about(conf())
+    (line,) = warnings_about(conf())
     assert line.startswith("spark.task.maxFailures=4: ")

@@ -17,39 +17,6 @@ def grouped(builder: StreamsBuilder) -> KGroupedStream[str, str]:
     return builder.stream("in", STRING, STRING).group_by_key()
 
 
-def test_should_count_records_of_a_key_as_long() -> None:
-    builder = StreamsBuilder()
-    grouped(builder).count(store="counts").to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 1), ("b", "x", 2), ("a", "y", 3))
-        assert run.read("out", LONG) == [("a", 1, 1), ("b", 1, 2), ("a", 2, 3)]
-        store = run.driver.get_key_value_store("counts")
-        assert list(store.all()) == [("a", ValueAndTimestamp(2, 3)), ("b", ValueAndTimestamp(1, 2))]
-
-
-def test_should_keep_the_highest_timestamp_that_went_into_an_aggregate() -> None:
-    builder = StreamsBuilder()
-    g = grouped(builder)
-    g.count().to_stream().to("count")
-    g.reduce(lambda a, b: a + b).to_stream().to("reduce")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 10), ("a", "y", 5), ("a", "z", 20))
-        assert run.read("count", LONG) == [("a", 1, 10), ("a", 2, 10), ("a", 3, 20)]
-        assert run.read("reduce") == [("a", "x", 10), ("a", "xy", 10), ("a", "xyz", 20)]
-
-
-def test_should_start_from_the_initializer_and_remove_a_key_whose_aggregate_becomes_none() -> None:
-    builder = StreamsBuilder()
-
-    def collect(key: str, value: str, so_far: list[str]) -> list[str]:
-        return None if value == "forget" else [*so_far, key + value]  # type: ignore[return-value]
-
-    grouped(builder).aggregate(list, collect, value_serde=JSON, store="all").to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "1", 1), ("a", "2", 2), ("a", "forget", 3), ("a", "3", 4))
-        assert run.read("out", JSON) == [("a", ["a1"], 1), ("a", ["a1", "a2"], 2), ("a", None, 3), ("a", ["a3"], 4)]
-
-
 def test_should_leave_out_records_without_key_or_value_and_say_where_they_were(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -64,19 +31,6 @@ def test_should_leave_out_records_without_key_or_value_and_say_where_they_were(
     assert [record.getMessage() for record in caplog.records] == [skipped % at for at in (1, 1, 2, 2)]
 
 
-def test_should_bring_records_of_a_new_key_together_by_way_of_a_repartition_topic() -> None:
-    builder = StreamsBuilder()
-    words = builder.stream("in", STRING, STRING).flat_map_values(str.split)
-    words.group_by(lambda k, word: word, key_serde=STRING, value_serde=STRING, name="by-word").count().to_stream().to(
-        "out"
-    )
-    with driven(builder) as run:
-        run.pipe("in", ("1", "to be", 1), ("2", "not to be", 2))
-        assert run.read("out", LONG) == [("to", 1, 1), ("be", 1, 1), ("not", 1, 2), ("to", 2, 2), ("be", 2, 2)]
-        full = f"{run.application_id}-by-word-repartition"
-        assert [key for key, _, _ in run.read(full)] == ["to", "be", "not", "to", "be"]
-
-
 @pytest.mark.parametrize("persistent", [True, False])
 def test_should_make_the_store_that_was_asked_for(persistent: bool) -> None:
     builder = StreamsBuilder()
@@ -87,14 +41,6 @@ def test_should_make_the_store_that_was_asked_for(persistent: bool) -> None:
         run.pipe("in", ("a", "x", 1))
         store = run.driver.get_key_value_store("mine")
         assert (store.get("a"), store.persistent) == (ValueAndTimestamp(1, 1), persistent)
-
-
-def test_should_log_every_change_of_an_aggregate_at_its_time() -> None:
-    builder = StreamsBuilder()
-    grouped(builder).count(store="counts")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 9), ("a", "y", 4))
-        assert run.read(f"{run.application_id}-counts-changelog", LONG) == [("a", 1, 9), ("a", 2, 9)]
 
 
 def test_should_count_records_without_key_before_a_repartition_topic_apart_from_dropped_ones() -> None:

@@ -13,7 +13,6 @@ from streams_runtime.dsl import KStream, KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.table_source import PlainTableSource
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.context import CurrentNode, NodeContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING, StringSerde
@@ -31,27 +30,6 @@ def out(stream: KStream[str, str], topic: str = "out") -> None:
     stream.to(topic, key_serde=STRING, value_serde=STRING)
 
 
-def test_should_map_keys_and_values_and_keep_timestamps() -> None:
-    builder = StreamsBuilder()
-    x = source(builder)
-    out(x.map(lambda k, v: (v, k)), "map")
-    out(x.flat_map(lambda k, v: [(letter, k) for letter in v]), "flat_map")
-    out(x.select_key(lambda k, v: k + v), "select_key")
-    out(x.map_values(str.upper), "map_values")
-    out(x.map_values_with_key(lambda k, v: k + v), "map_values_with_key")
-    out(x.flat_map_values(list), "flat_map_values")
-    out(x.flat_map_values_with_key(lambda k, v: [k, v]), "flat_map_values_with_key")
-    with driven(builder) as run:
-        run.pipe("in", ("k", "ab", 7), ("l", "", 8))
-        assert run.read("map") == [("ab", "k", 7), ("", "l", 8)]
-        assert run.read("flat_map") == [("a", "k", 7), ("b", "k", 7)]
-        assert run.read("select_key") == [("kab", "ab", 7), ("l", "", 8)]
-        assert run.read("map_values") == [("k", "AB", 7), ("l", "", 8)]
-        assert run.read("map_values_with_key") == [("k", "kab", 7), ("l", "l", 8)]
-        assert run.read("flat_map_values") == [("k", "a", 7), ("k", "b", 7)]
-        assert run.read("flat_map_values_with_key") == [("k", "k", 7), ("k", "ab", 7), ("l", "l", 8), ("l", "", 8)]
-
-
 def test_should_keep_headers_through_every_operation() -> None:
     builder = StreamsBuilder()
     x = source(builder).map(lambda k, v: (k, v)).select_key(lambda k, v: k).flat_map(lambda k, v: [(k, v)])
@@ -62,17 +40,6 @@ def test_should_keep_headers_through_every_operation() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v", 1, (("trace", b"1"),))
         assert driver.create_output_topic("out", STRING, LONG).read_all() == [Record("k", 1, 1, (("trace", b"1"),))]
-
-
-def test_should_filter_by_key_and_value() -> None:
-    builder = StreamsBuilder()
-    x = source(builder)
-    out(x.filter(lambda k, v: k < v), "taken")
-    out(x.filter_not(lambda k, v: k < v), "left")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "b", 1), ("b", "a", 2))
-        assert run.read("taken") == [("a", "b", 1)]
-        assert run.read("left") == [("b", "a", 2)]
 
 
 def test_should_peek_at_records_that_pass_and_end_with_for_each() -> None:
@@ -94,46 +61,6 @@ def test_should_send_a_record_to_the_first_branch_that_takes_it_else_to_the_defa
     with driven(builder) as run:
         run.pipe("in", ("k", "z", 1), ("k", "g", 2), ("k", "a", 3))
         assert [run.read(name) for name in branches] == [[("k", "z", 1)], [("k", "g", 2)], [("k", "a", 3)]]
-
-
-def test_should_leave_out_what_no_branch_takes_when_there_is_no_default_one() -> None:
-    builder = StreamsBuilder()
-    (late,) = source(builder).split().branch(lambda k, v: v > "m").no_default_branch().values()
-    out(late)
-    with driven(builder) as run:
-        run.pipe("in", ("k", "z", 1), ("k", "a", 2))
-        assert run.read("out") == [("k", "z", 1)]
-
-
-def test_should_merge_records_of_both_streams() -> None:
-    builder = StreamsBuilder()
-    out(source(builder, "a").merge(source(builder, "b").map_values(str.upper)))
-    with driven(builder) as run:
-        run.pipe("a", ("k", "x", 1))
-        run.pipe("b", ("k", "y", 2))
-        assert run.read("out") == [("k", "x", 1), ("k", "Y", 2)]
-
-
-class Numbered(Processor[str, str]):
-    """Forwards each value with the number of times it has seen it, which it keeps in its store."""
-
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-        self.store = context.state_store("seen")
-
-    def process(self, record: Record[str, str]) -> None:
-        number = (self.store.get(record.value) or 0) + 1
-        self.store.put(record.value, number)
-        self.context.forward(record._replace(value=f"{record.value}{number}"))
-
-
-def test_should_run_a_processor_of_the_users_with_its_store() -> None:
-    builder = StreamsBuilder()
-    builder.add_state_store(key_value_store("seen", STRING, LONG, persistent=False))
-    out(source(builder).process(Numbered, stores=["seen"]))
-    with driven(builder) as run:
-        run.pipe("in", ("k", "x", 1), ("k", "x", 2), ("k", "y", 3))
-        assert run.read("out") == [("k", "x1", 1), ("k", "x2", 2), ("k", "y1", 3)]
 
 
 def test_should_write_to_the_partition_that_the_partitioner_names() -> None:
@@ -161,24 +88,6 @@ def test_should_go_through_the_repartition_topic_that_the_user_asked_for() -> No
         assert run.read("out") == [("v", "v", 9)]
 
 
-def test_should_drop_records_without_key_before_a_repartition_topic() -> None:
-    builder = StreamsBuilder()
-    keyed = source(builder).select_key(lambda k, v: v if v != "none" else None)
-    keyed.repartition(name="again", key_serde=STRING).to("out")  # type: ignore[arg-type]  # None is what is tested
-    with driven(builder) as run:
-        run.pipe("in", ("k", "v", 1), ("k", "none", 2))
-        assert run.read("out") == [("v", "v", 1)]
-
-
-def test_should_read_the_same_topic_once_for_several_streams() -> None:
-    builder = StreamsBuilder()
-    out(source(builder), "a")
-    out(source(builder).map_values(str.upper), "b")
-    with driven(builder) as run:
-        run.pipe("in", ("k", "v", 1))
-        assert (run.read("a"), run.read("b")) == ([("k", "v", 1)], [("k", "V", 1)])
-
-
 @pytest.mark.parametrize(
     "topics, reset, reason",
     [
@@ -195,14 +104,6 @@ def test_should_refuse_to_read_a_topic_again_in_another_way(
     with pytest.raises(TopologyError) as raised:
         builder.build()
     assert str(raised.value) == f"Invalid topology: {reason}"
-
-
-def test_should_take_the_timestamp_of_the_extractor() -> None:
-    builder = StreamsBuilder()
-    out(builder.stream("in", STRING, STRING, timestamp_extractor=lambda record, partition_time: int(record.value)))
-    with driven(builder) as run:
-        run.pipe("in", ("k", "42", 1))
-        assert run.read("out") == [("k", "42", 42)]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "ä", "x" * 250])

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assignor.errors import StreamsError, TopologyError
 from streams_runtime.dsl import KTable, StreamsBuilder
@@ -21,22 +19,12 @@ from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
-from tests.examples import share
 from tests.streams_runtime.dsl.driven import driven
 from tests.streams_runtime.processors.recording_runtime import PassOn, RecordingRuntime
 
 
 def table(builder: StreamsBuilder, store: str | None = None) -> KTable[str, str]:
     return builder.table("in", STRING, STRING, store=store)
-
-
-def test_should_keep_the_newest_value_of_a_key_and_remove_it_with_none() -> None:
-    builder = StreamsBuilder()
-    table(builder, "kept").to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "1", 1), ("b", "2", 2), ("a", "3", 3), ("b", None, 4))
-        assert run.read("out") == [("a", "1", 1), ("b", "2", 2), ("a", "3", 3), ("b", None, 4)]
-        assert list(run.driver.get_key_value_store("kept").all()) == [("a", ValueAndTimestamp("3", 3))]
 
 
 @pytest.mark.parametrize("store", [None, "kept"])
@@ -63,26 +51,6 @@ def test_should_follow_the_order_of_the_topic_when_timestamps_go_back(caplog: py
     ]
 
 
-def test_should_not_keep_a_table_that_nobody_reads() -> None:
-    builder = StreamsBuilder()
-    table(builder).map_values(str.upper).to_stream().to("out", value_serde=STRING)
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 1), ("a", None, 2))
-        assert run.read("out") == [("a", "X", 1), ("a", None, 2)]
-        assert run.driver.get_all_state_stores() == {}
-
-
-def test_should_remove_what_the_filter_takes_no_longer() -> None:
-    builder = StreamsBuilder()
-    x = table(builder)
-    x.filter(lambda k, v: v > "m").to_stream().to("late")
-    x.filter_not(lambda k, v: v > "m").to_stream().to("early")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "z", 1), ("a", "b", 2), ("a", None, 3))
-        assert run.read("late") == [("a", "z", 1), ("a", None, 2), ("a", None, 3)]
-        assert run.read("early") == [("a", None, 1), ("a", "b", 2), ("a", None, 3)]
-
-
 def test_should_not_remove_what_never_passed_when_old_values_are_known() -> None:
     builder = StreamsBuilder()
     x = table(builder, "kept")
@@ -92,71 +60,6 @@ def test_should_not_remove_what_never_passed_when_old_values_are_known() -> None
         run.pipe("in", ("a", "b", 1), ("a", "z", 2), ("a", "c", 3), ("a", "d", 4), ("a", None, 5))
         assert run.read("late") == run.read("kept-late") == [("a", "z", 2), ("a", None, 3)]
         assert list(run.driver.get_key_value_store("filtered").all()) == []
-
-
-def test_should_map_values_of_what_is_there_only() -> None:
-    builder = StreamsBuilder()
-    mapped = table(builder).map_values_with_key(lambda k, v: k + v, value_serde=STRING, store="mapped")
-    mapped.to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "1", 1), ("b", "2", 2), ("a", None, 3))
-        assert run.read("out") == [("a", "a1", 1), ("b", "b2", 2), ("a", None, 3)]
-        assert list(run.driver.get_key_value_store("mapped").all()) == [("b", ValueAndTimestamp("b2", 2))]
-
-
-def test_should_make_a_table_of_a_stream() -> None:
-    builder = StreamsBuilder()
-    builder.stream("in", STRING, STRING).to_table(store="kept").to_stream().to("out")
-    moved = builder.stream("by-value", STRING, STRING).select_key(lambda k, v: v)
-    moved.to_table(key_serde=STRING, store="moved")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "1", 1), ("a", None, 2), ("b", "3", 3))
-        run.pipe("by-value", ("a", "x", 1), ("b", "x", 2))
-        assert run.read("out") == [("a", "1", 1), ("a", None, 2), ("b", "3", 3)]
-        assert list(run.driver.get_key_value_store("kept").all()) == [("b", ValueAndTimestamp("3", 3))]
-        assert list(run.driver.get_key_value_store("moved").all()) == [("x", ValueAndTimestamp("x", 2))]
-
-
-def test_should_count_the_entries_of_a_group_as_they_come_move_and_go() -> None:
-    builder = StreamsBuilder()
-    by_value = table(builder).group_by(lambda k, v: (v, k), key_serde=STRING, value_serde=STRING)
-    by_value.count().to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 1), ("b", "x", 2), ("a", "y", 3), ("b", None, 4), ("c", "y", 5))
-        assert run.read("out", LONG) == [("x", 1, 1), ("x", 2, 2), ("x", 1, 3), ("y", 1, 3), ("x", 0, 4), ("y", 2, 5)]
-
-
-def test_should_subtract_the_old_value_and_add_the_new_one_in_one_update_when_the_group_stays() -> None:
-    builder = StreamsBuilder()
-    sizes = table(builder).group_by(lambda k, v: ("all", v), key_serde=STRING, value_serde=STRING)
-    sizes.aggregate(
-        lambda: 0, lambda k, v, total: total + len(v), lambda k, v, total: total - len(v), value_serde=LONG
-    ).to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "xx", 5), ("b", "yyy", 3), ("a", "x", 4), ("b", None, 9))
-        assert run.read("out", LONG) == [("all", 2, 5), ("all", 5, 5), ("all", 4, 5), ("all", 1, 9)]
-
-
-def test_should_reduce_groups_with_an_adder_and_a_subtractor() -> None:
-    builder = StreamsBuilder()
-    lengths = table(builder).group_by(lambda k, v: (v[0], len(v)), key_serde=STRING, value_serde=LONG)
-    lengths.reduce(lambda a, b: a + b, lambda a, b: a - b, store="sums").to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "xx", 1), ("b", "xyz", 2), ("a", "y", 3))
-        assert run.read("out", LONG) == [("x", 2, 1), ("x", 5, 2), ("x", 3, 3), ("y", 1, 3)]
-
-
-def test_should_leave_out_entries_whose_group_is_none() -> None:
-    builder = StreamsBuilder()
-    by_value: Any = table(builder).group_by(
-        lambda k, v: (None if v == "none" else v, k),
-        key_serde=STRING,
-        value_serde=STRING,
-    )
-    by_value.count().to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "none", 1), ("a", "x", 2), ("a", "none", 3))
-        assert run.read("out", LONG) == [("x", 1, 2), ("x", 0, 3)]
 
 
 def test_should_not_subtract_what_was_never_added_when_an_aggregate_is_grouped_again() -> None:
@@ -195,39 +98,6 @@ def test_should_restore_a_table_from_its_own_topic_when_optimizing() -> None:
         run.pipe("in", ("a", "1", 1))
         assert run.driver.produced_topic_names() == {"out"}
         assert run.driver.get_key_value_store("kept").get("a") == ValueAndTimestamp("1", 1)
-
-
-KEY = st.sampled_from("abc")
-UPDATES = st.lists(st.tuples(KEY, st.sampled_from(["x", "y", "z", None])), max_size=30)
-
-
-@share(0.25)
-@given(UPDATES)
-def test_should_agree_with_counting_the_table_from_scratch(updates: list[tuple[str, str | None]]) -> None:
-    builder = StreamsBuilder()
-    by_value = table(builder).group_by(lambda k, v: (v, k), key_serde=STRING, value_serde=STRING)
-    by_value.count(store="counts")
-    content: dict[str, str] = {}
-    with driven(builder) as run:
-        for at, (key, value) in enumerate(updates):
-            run.pipe("in", (key, value, at))
-            content.pop(key, None)
-            if value is not None:
-                content[key] = value
-        store = run.driver.get_key_value_store("counts")
-        counts = {value: counted.value for value, counted in store.all() if counted.value}
-    assert counts == {value: list(content.values()).count(value) for value in set(content.values())}
-
-
-@pytest.mark.parametrize("store", [None, "mapped"])
-def test_should_tell_old_values_of_mapped_entries_to_their_groups(store: str | None) -> None:
-    builder = StreamsBuilder()
-    mapped = table(builder).map_values(str.upper, value_serde=STRING, store=store)
-    by_value = mapped.group_by(lambda k, v: (v, k), key_serde=STRING, value_serde=STRING)
-    by_value.count().to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 1), ("a", "y", 2), ("a", None, 3))
-        assert run.read("out", LONG) == [("X", 1, 1), ("X", 0, 2), ("Y", 1, 2), ("Y", 0, 3)]
 
 
 @pytest.mark.parametrize(

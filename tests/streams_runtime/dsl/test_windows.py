@@ -16,7 +16,7 @@ from streams_runtime.dsl.windows import WindowedStreamPartitioner
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.serdes import JSON, LONG, STRING
-from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
+from streams_runtime.state_stores.base import Windowed
 from tests.streams_runtime.dsl.driven import driven
 
 KEYS = TimeWindowedSerde(STRING, 10)
@@ -52,39 +52,6 @@ def test_should_refuse_windows_that_cannot_be(size: int, advance: int | None, gr
         TimeWindows(size, advance, grace)
 
 
-def test_should_count_per_key_and_window() -> None:
-    builder = StreamsBuilder()
-    windowed(builder, TimeWindows(10, grace_ms=50)).count(store="counts").to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 3), ("b", "x", 4), ("a", "x", 9), ("a", "x", 10))
-        assert run.read("out", LONG, KEYS) == [
-            (at("a", 0), 1, 3),
-            (at("b", 0), 1, 4),
-            (at("a", 0), 2, 9),
-            (at("a", 10), 1, 10),
-        ]
-        store = run.driver.get_window_store("counts")
-        assert sorted(store.fetch_all(0, 100)) == [
-            (at("a", 0), ValueAndTimestamp(2, 9)),
-            (at("a", 10), ValueAndTimestamp(1, 10)),
-            (at("b", 0), ValueAndTimestamp(1, 4)),
-        ]
-
-
-def test_should_update_every_hopping_window_that_holds_a_record() -> None:
-    builder = StreamsBuilder()
-    windowed(builder, TimeWindows(10, 5, 100)).reduce(lambda a, b: a + b).to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 7), ("a", "y", 12), ("a", "z", 1))
-        assert run.read("out", STRING, KEYS) == [
-            (at("a", 0), "x", 7),
-            (at("a", 5), "x", 7),
-            (at("a", 5), "xy", 12),
-            (at("a", 10), "y", 12),
-            (at("a", 0), "xz", 7),
-        ]
-
-
 def test_should_take_late_records_within_the_grace_and_drop_them_after_it(caplog: pytest.LogCaptureFixture) -> None:
     builder = StreamsBuilder()
     windowed(builder, TimeWindows(10, grace_ms=5)).count().to_stream().to("out")
@@ -100,39 +67,6 @@ def test_should_take_late_records_within_the_grace_and_drop_them_after_it(caplog
         "Skipping record due to expired window [0,10): its timestamp is 3 and windows that end by 10 are closed. "
         "topic=[in] partition=[0] offset=[4]"
     ]
-
-
-def test_should_drop_records_without_key_but_count_those_without_value() -> None:
-    builder = StreamsBuilder()
-    windowed(builder, TimeWindows(10)).count().to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", (None, "x", 1), ("a", None, 2))
-        assert run.read("out", LONG, KEYS) == [(at("a", 0), 1, 2)]
-
-
-def test_should_aggregate_from_the_initializer_in_each_window() -> None:
-    builder = StreamsBuilder()
-    aggregated = windowed(builder, TimeWindows(10)).aggregate(
-        lambda: "<", lambda k, v, so_far: so_far + k + v, value_serde=STRING
-    )
-    aggregated.to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "1", 1), ("a", "2", 2), ("a", "3", 13))
-        assert run.read("out", STRING, KEYS) == [
-            (at("a", 0), "<a1", 1),
-            (at("a", 0), "<a1a2", 2),
-            (at("a", 10), "<a3", 13),
-        ]
-
-
-def test_should_group_windowed_counts_again_by_the_key_alone() -> None:
-    builder = StreamsBuilder()
-    counts = windowed(builder, TimeWindows(10)).count()
-    sums = counts.group_by(lambda window, count: (window.key, count), key_serde=STRING, value_serde=LONG)
-    sums.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 1), ("a", "x", 2), ("a", "x", 11), ("b", "x", 12))
-        assert run.read("out", LONG) == [("a", 1, 1), ("a", 2, 2), ("a", 3, 11), ("b", 1, 12)]
 
 
 def test_should_join_a_stream_of_windowed_keys_with_a_windowed_table() -> None:
@@ -165,12 +99,6 @@ def test_should_refuse_a_retention_under_size_plus_grace() -> None:
     group = StreamsBuilder().stream("in", STRING, STRING).group_by_key()
     with pytest.raises(IllegalArgumentError, match="no smaller than its window size plus the grace period"):
         group.windowed_by(TimeWindows(10, grace_ms=5)).count(store=Materialized("short", retention_ms=14))
-
-
-def test_should_write_windowed_keys_as_kafka_does() -> None:
-    data = KEYS.serialize(Windowed("ab", 258, 268))
-    assert data == b"ab\0\0\0\0\0\0\x01\x02"
-    assert KEYS.deserialize(data) == Windowed("ab", 258, 268)
 
 
 def test_should_send_all_windows_of_a_key_to_the_partition_of_the_key() -> None:

@@ -85,9 +85,9 @@ class ModelGroup:
         return None
 
     def heartbeat(self, members: Mapping[str, MemberHeartbeat]) -> ProcessHeartbeatReply:
-        told = {member_id: self._news(member_id) for member_id in members}
-        news = f"{self.generation_id} {sorted((key, repr(value)) for key, value in told.items())}"
-        return ProcessHeartbeatReply(self.state, self.generation_id, news, told)
+        news_of = {member_id: self._news(member_id) for member_id in members}
+        news = f"{self.generation_id} {sorted((key, repr(value)) for key, value in news_of.items())}"
+        return ProcessHeartbeatReply(self.state, self.generation_id, news, news_of)
 
     def leave(self, member_id: str) -> None:
         if self.members.pop(member_id, None) is not None:
@@ -128,7 +128,7 @@ class ModelGroup:
             member.given, member.given_generation = assignment(given[name]), self.generation_id
         self.state = STABLE
 
-    # --- what a test looks at
+    # --- state that tests read
 
     def tasks_given_to(self, member_id: str) -> frozenset[TaskId]:
         given = self.members[member_id].given
@@ -160,7 +160,7 @@ class ModelGroup:
         return self.members[member_id]
 
     def _prepare(self) -> None:
-        """Who has not joined for the next generation hears that it has to, and a computation is given up."""
+        """Ask members that have not joined for the next generation to rejoin, and give up a computation."""
         self.state = PREPARING if self.members else STABLE
 
     def _follow_up(self) -> None:

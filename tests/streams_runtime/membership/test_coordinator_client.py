@@ -11,6 +11,7 @@ import tenacity
 
 from assignor.errors import InputError
 from assignor.types import TaskId
+from coordinator_client.calls import CoordinatorRefused, Refusal
 from streams_runtime.membership.calls import (
     CoordinatorError,
     CoordinatorUnavailable,
@@ -116,8 +117,8 @@ def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
     }
     with stub_service(Answer(200, document)) as service, CoordinatorClient(service.url) as client:
         heartbeats = client.process_heartbeats("g")
-        said = {"m": MemberHeartbeat(6, {TaskId(0, 3): 5}), "n": MemberHeartbeat(0)}
-        reply = heartbeats.send(said, known="ab", wait_ms=250)
+        sent = {"m": MemberHeartbeat(6, {TaskId(0, 3): 5}), "n": MemberHeartbeat(0)}
+        reply = heartbeats.send(sent, known="ab", wait_ms=250)
         heartbeats.close()
         assert (reply.state, reply.generation_id, reply.news) == ("Stable", 7, "abc")
         assert reply.members["m"] == HeartbeatNews(rejoin=True, stop=False, assignment_generation=6)
@@ -157,23 +158,12 @@ def test_should_end_a_held_heartbeat_when_another_thread_breaks_it_off() -> None
     assert len(failures) == 1
 
 
-@pytest.mark.parametrize(
-    "status,code,header,milliseconds",
-    [
-        (429, "THROTTLING_QUOTA_EXCEEDED", "2", 2_000),
-        (429, "THROTTLING_QUOTA_EXCEEDED", "100000", 60_000),
-        (429, "THROTTLING_QUOTA_EXCEEDED", "Sun, 22 Nov 2026 12:00:00 GMT", None),
-        (503, "COORDINATOR_NOT_AVAILABLE", "1", None),
-    ],
-)
-def test_should_know_how_long_an_overloaded_coordinator_wants_it_to_wait(
-    status: int, code: str, header: str, milliseconds: int | None
-) -> None:
-    answer = Answer(status, {"status": status, "code": code, "detail": ""}, headers=(("Retry-After", header),))
+def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() -> None:
+    answer = Answer(429, {"status": 429, "code": "THROTTLING_QUOTA_EXCEEDED"}, headers=(("Retry-After", "2"),))
     with stub_service(answer) as service, CoordinatorClient(service.url) as client:
         with pytest.raises(CoordinatorUnavailable) as raised:
             client.join("g", JOIN)
-        assert raised.value.retry_after_ms == milliseconds
+        assert raised.value.retry_after_ms == 2_000
 
 
 def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:
@@ -309,6 +299,6 @@ def test_should_repeat_a_patient_call_after_any_pause_up_to_one_that_grows() -> 
     state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
     for state.attempt_number, longest_s in ((1, 0.05), (2, 0.1), (3, 0.2), (50, 0.5)):
         assert all(0 <= pause_s(state) <= longest_s for _ in range(100))
-    refused = CoordinatorUnavailable("overloaded", retry_after_s=0.8)
-    state.set_exception((CoordinatorUnavailable, refused, None))
+    refused = CoordinatorRefused(Refusal(429, "THROTTLING_QUOTA_EXCEEDED", "overloaded", retry_after_s=0.8), "http://a")
+    state.set_exception((CoordinatorRefused, refused, None))
     assert all(0.8 <= pause_s(state) <= 1.6 for _ in range(100))

@@ -166,7 +166,7 @@ def test_should_leave_the_group_when_its_heartbeats_fail(client: CoordinatorClie
 def test_should_be_evicted_after_its_session_when_the_network_is_silent(
     coordinator: CoordinatorProcess, client: CoordinatorClient
 ) -> None:
-    """Its connection does not break, so only the session tells. It hears of the eviction when the network is back."""
+    """Its connection does not break, so only its session ends. It learns of the eviction when the network is back."""
     definition = small_definition("silent")
     client.declare("silent", definition.body())
     with losing_proxy(coordinator.url) as proxy, CoordinatorClient(proxy.url) as through_proxy:

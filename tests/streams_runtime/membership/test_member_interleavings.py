@@ -72,7 +72,7 @@ class Process:
     calls: list[Call] = field(default_factory=list)
     orders: list[GiveOrder] = field(default_factory=list)
     timers: list[SetTimer] = field(default_factory=list)
-    heard: list[HeartbeatReplied] = field(default_factory=list)
+    replies: list[HeartbeatReplied] = field(default_factory=list)
     ended: MemberEnded | None = None
 
     def happens(self, event: MemberEvent) -> None:
@@ -115,7 +115,7 @@ class Process:
         """A heartbeat whose answer is under way."""
         sent = self.machine.heartbeat(self.offset_sums())
         reply = self.group.heartbeat({sent.member_id: sent.body})
-        self.heard.append(HeartbeatReplied(sent, reply.generation_id, reply.members[sent.member_id]))
+        self.replies.append(HeartbeatReplied(sent, reply.generation_id, reply.members[sent.member_id]))
 
     def _answer(self, call: Call) -> MemberEvent:
         try:
@@ -183,8 +183,8 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(who=st.integers(0), which=st.integers(0))
     def the_answer_to_a_heartbeat_comes(self, who: int, which: int) -> None:
-        if process := self.one_of(who, lambda one: one.heard):
-            process.happens(process.heard.pop(which % len(process.heard)))
+        if process := self.one_of(who, lambda one: one.replies):
+            process.happens(process.replies.pop(which % len(process.replies)))
 
     @rule(who=st.integers(0), event=st.sampled_from([RejoinAsked(), CloseAsked()]))
     def its_owner_wants_something(self, who: int, event: MemberEvent) -> None:
@@ -253,8 +253,8 @@ class Interleavings(RuleBasedStateMachine):
                 process.call(0, "fine")
             while process.timers:
                 process.happens(TimerDue(process.timers.pop(0).timer))
-            while process.heard:
-                process.happens(process.heard.pop(0))
+            while process.replies:
+                process.happens(process.replies.pop(0))
             if process.ended is None and process.machine.sends_heartbeats:
                 process.ask()
         alive = {one.machine.member_id for one in self.living}
@@ -268,13 +268,13 @@ class Interleavings(RuleBasedStateMachine):
 
     def _is_settled(self) -> bool:
         quiet = not any(one.calls or one.orders or one.timers for one in self.living)
-        told = all(
-            isinstance(heard.answer, HeartbeatNews) and not heard.answer.rejoin
+        all_replied = all(
+            isinstance(reply.answer, HeartbeatNews) and not reply.answer.rejoin
             for one in self.living
-            for heard in one.heard
+            for reply in one.replies
         )
         known = {one.machine.member_id for one in self.living} == set(self.group.members)
-        return quiet and told and known and self.group.is_settled
+        return quiet and all_replied and known and self.group.is_settled
 
 
 def test_should_run_no_task_twice_and_settle_after_any_interleaving() -> None:

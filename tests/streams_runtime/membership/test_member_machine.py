@@ -9,8 +9,7 @@ from collections.abc import Mapping, Set
 
 import pytest
 
-from assignor.protocol.assignment_info import AssignmentInfo
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, decode_subscription, encode_assignment
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
@@ -121,7 +120,7 @@ class Member:
         assert self.machine.sends_heartbeats
         return self.machine.heartbeat({})
 
-    def hears(
+    def replied(
         self, answer: HeartbeatNews | CoordinatorError, generation_id: int = 0, sent: SentHeartbeat | None = None
     ) -> str:
         return self.happens(HeartbeatReplied(sent or self.heartbeat(), generation_id, answer))
@@ -133,7 +132,7 @@ class Member:
         assert self.starts() == "order StartRebalance"
         self.done()
         self.joined(generation_id)
-        assert self.hears(HeartbeatNews(assignment_generation=generation_id)) == f"fetch {generation_id}"
+        assert self.replied(HeartbeatNews(assignment_generation=generation_id)) == f"fetch {generation_id}"
         self.got(generation_id, *tasks)
         assert self.done() == ""
         assert self.machine.phase is Phase.HOLDING
@@ -195,8 +194,8 @@ def test_should_join_and_hold_what_it_is_given() -> None:
     assert (request.session_timeout_ms, request.client_id, request.leave_on_disconnect) == (45_000, "c", True)
     assert member.joined(4) == ""
     assert member.heartbeat().body.generation_id == 0
-    assert member.hears(HeartbeatNews(assignment_generation=3), 4) == "", "that is an older one"
-    assert member.hears(HeartbeatNews(assignment_generation=4), 4) == "fetch 4"
+    assert member.replied(HeartbeatNews(assignment_generation=3), 4) == "", "that is an older one"
+    assert member.replied(HeartbeatNews(assignment_generation=4), 4) == "fetch 4"
     assert member.got(4, T0, T1) == "order AssignTasks 0_0 0_1"
     assert member.done() == ""
     assert member.heartbeat().body.generation_id == 4
@@ -212,11 +211,11 @@ def test_should_fetch_at_once_only_when_the_group_may_have_its_assignment_alread
 
 def test_should_give_up_before_it_takes_and_then_rejoin_owning_the_rest() -> None:
     member = Member().holds(T0, T1)
-    assert member.hears(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
+    assert member.replied(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
     assert member.done() == "join as m"
     assert member.claims() == {T0, T1}
     member.joined(2)
-    assert member.hears(HeartbeatNews(assignment_generation=2), 2) == "fetch 2"
+    assert member.replied(HeartbeatNews(assignment_generation=2), 2) == "fetch 2"
     assert member.got(2, T1, followup=True) == "order RevokeTasks 0_0, order AssignTasks 0_1"
     assert member.done() == "order StartRebalance"
     assert member.done() == "join as m"
@@ -224,12 +223,12 @@ def test_should_give_up_before_it_takes_and_then_rejoin_owning_the_rest() -> Non
 
 
 def test_should_take_an_assignment_that_is_there_before_it_rejoins_for_the_next() -> None:
-    """The others may be so quick that it always hears of the next rebalance at the same time: it must not starve."""
+    """Quick members may make it always get news of the next rebalance at the same time: it must not starve."""
     member = Member().holds(T0, T1)
-    assert member.hears(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
+    assert member.replied(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
     member.done()
     member.joined(2)
-    assert member.hears(HeartbeatNews(rejoin=True, assignment_generation=2), 2) == "fetch 2"
+    assert member.replied(HeartbeatNews(rejoin=True, assignment_generation=2), 2) == "fetch 2"
     assert member.got(2, T1, followup=True) == "order RevokeTasks 0_0, order AssignTasks 0_1"
     assert member.done() == "order StartRebalance"
 
@@ -238,7 +237,7 @@ def test_should_take_an_assignment_that_it_heard_of_before_its_join_was_answered
     member = Member().holds(T0)
     member.happens(RejoinAsked())
     member.done()
-    assert member.hears(HeartbeatNews(rejoin=True, assignment_generation=2), 2) == ""
+    assert member.replied(HeartbeatNews(rejoin=True, assignment_generation=2), 2) == ""
     assert member.joined(2) == "fetch 2"
 
 
@@ -247,10 +246,10 @@ def test_should_ask_again_when_the_assignment_was_not_there_and_it_heard_of_it_m
     member.starts()
     member.done()
     assert member.joined(1, STABLE) == "fetch 1"
-    assert member.hears(HeartbeatNews(assignment_generation=1), 1) == ""
+    assert member.replied(HeartbeatNews(assignment_generation=1), 1) == ""
     assert member.happens(FetchReplied(member.call, None)) == "fetch 1"
     assert member.happens(FetchReplied(member.call, None)) == "", "it has to hear of it again"
-    assert member.hears(HeartbeatNews(assignment_generation=1), 1) == "fetch 1"
+    assert member.replied(HeartbeatNews(assignment_generation=1), 1) == "fetch 1"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +266,7 @@ def test_should_ask_again_when_the_assignment_was_not_there_and_it_heard_of_it_m
 def test_should_do_about_a_refusal_what_kafka_does(how: str, code: str, wants: list[str]) -> None:
     member = Member(static=True).holds(T0)
     if how == "heartbeat":
-        did = [member.hears(refusal(code))]
+        did = [member.replied(refusal(code))]
     else:
         member.happens(RejoinAsked())
         member.done()
@@ -286,7 +285,7 @@ def test_should_do_about_a_refusal_what_kafka_does(how: str, code: str, wants: l
 
 def test_should_end_with_any_other_refusal() -> None:
     member = Member().holds(T0)
-    assert member.hears(refusal("GROUP_ID_NOT_FOUND")) == "order LoseTasks"
+    assert member.replied(refusal("GROUP_ID_NOT_FOUND")) == "order LoseTasks"
     assert member.done() == "leave as m"
     member.happens(LeaveReplied(member.call))
     assert member.ended is not None
@@ -299,19 +298,19 @@ def test_should_end_with_any_other_refusal() -> None:
 
 def test_should_not_rejoin_for_a_generation_that_its_join_has_answered() -> None:
     member = Member().holds(T0)
-    assert member.hears(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
+    assert member.replied(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
     member.done()
-    assert member.hears(HeartbeatNews(rejoin=True), 1) == ""
+    assert member.replied(HeartbeatNews(rejoin=True), 1) == ""
     assert member.joined(2) == ""
-    assert member.hears(HeartbeatNews(rejoin=True), 1) == "", "said before the group had the join"
-    assert member.hears(HeartbeatNews(rejoin=True), 2) == "order StartRebalance", "generation 2 was given up"
+    assert member.replied(HeartbeatNews(rejoin=True), 1) == "", "sent before the group had the join"
+    assert member.replied(HeartbeatNews(rejoin=True), 2) == "order StartRebalance", "generation 2 was given up"
 
 
 def test_should_rejoin_when_the_next_round_had_begun_before_its_join_was_answered() -> None:
     member = Member().holds(T0)
     member.happens(RejoinAsked())
     member.done()
-    assert member.hears(HeartbeatNews(rejoin=True), 2) == ""
+    assert member.replied(HeartbeatNews(rejoin=True), 2) == ""
     assert member.joined(2) == "order StartRebalance"
 
 
@@ -322,23 +321,23 @@ def test_should_not_count_a_refusal_when_it_has_joined_between_question_and_answ
     member.happens(RejoinAsked())
     member.done()
     member.joined(2)
-    heard = HeartbeatReplied(sent, 1, refusal(code))
-    assert not member.machine.accepts(heard)
-    assert member.happens(heard) == ""
+    reply = HeartbeatReplied(sent, 1, refusal(code))
+    assert not member.machine.accepts(reply)
+    assert member.happens(reply) == ""
     assert member.machine.phase is Phase.AWAITING
 
 
 def test_should_not_count_what_is_said_of_a_member_id_that_it_had_before() -> None:
     member = Member().holds(T0)
     sent = member.heartbeat()
-    member.hears(refusal("UNKNOWN_MEMBER_ID"))
+    member.replied(refusal("UNKNOWN_MEMBER_ID"))
     member.done()
     member.done()
     member.joined(3, member_id="n")
     for answer in (refusal("UNKNOWN_MEMBER_ID"), HeartbeatNews(rejoin=True, stop=True)):
-        heard = HeartbeatReplied(sent, 9, answer)
-        assert member.machine.accepts(heard), "nobody has to tell it again"
-        assert member.happens(heard) == ""
+        reply = HeartbeatReplied(sent, 9, answer)
+        assert member.machine.accepts(reply), "the coordinator need not send it again"
+        assert member.happens(reply) == ""
 
 
 def test_should_bear_an_illegal_generation_only_while_an_assignment_is_under_way() -> None:
@@ -346,13 +345,13 @@ def test_should_bear_an_illegal_generation_only_while_an_assignment_is_under_way
     member.happens(RejoinAsked())
     member.done()
     member.joined(2)
-    assert member.hears(refusal("ILLEGAL_GENERATION")) == "", "the group is ahead, the assignment is on its way"
+    assert member.replied(refusal("ILLEGAL_GENERATION")) == "", "the group is ahead, the assignment is on its way"
     behind = member.heartbeat()
-    member.hears(HeartbeatNews(assignment_generation=2), 2)
+    member.replied(HeartbeatNews(assignment_generation=2), 2)
     member.got(2, T0)
     member.done()
-    assert member.hears(refusal("ILLEGAL_GENERATION"), sent=behind) == "", "asked before the assignment came"
-    assert member.hears(refusal("ILLEGAL_GENERATION")) == "order LoseTasks"
+    assert member.replied(refusal("ILLEGAL_GENERATION"), sent=behind) == "", "asked before the assignment came"
+    assert member.replied(refusal("ILLEGAL_GENERATION")) == "order LoseTasks"
 
 
 def test_should_drop_the_answer_to_a_call_that_it_has_given_up() -> None:
@@ -451,7 +450,7 @@ def test_should_report_offset_sums_when_they_have_changed() -> None:
     sent = member.machine.heartbeat({T0: 3})
     assert sent.body.task_offset_sums == {T0: 3}
     assert member.machine.heartbeat({T0: 3}).body.task_offset_sums == {T0: 3}, "not answered yet"
-    member.hears(HeartbeatNews(), 1, sent)
+    member.replied(HeartbeatNews(), 1, sent)
     assert member.machine.heartbeat({T0: 3}).body.task_offset_sums is None
     assert member.machine.heartbeat({T0: 4}).body.task_offset_sums == {T0: 4}
 
@@ -492,7 +491,7 @@ def test_should_keep_its_tasks_and_fetch_again_when_no_answer_came() -> None:
     assert member.machine.sends_heartbeats
     assert member.due() == "fetch 2"
     assert member.failed() == "wait 25"
-    assert member.hears(HeartbeatNews(rejoin=True), 2) == "order StartRebalance"
+    assert member.replied(HeartbeatNews(rejoin=True), 2) == "order StartRebalance"
     assert member.due() == ""
 
 
@@ -517,7 +516,7 @@ def test_should_end_without_a_word_when_closed_before_it_started() -> None:
 
 def test_should_leave_in_good_order_when_the_group_is_drained() -> None:
     member = Member().holds(T0)
-    assert member.hears(HeartbeatNews(stop=True), 1) == "order CloseTasks"
+    assert member.replied(HeartbeatNews(stop=True), 1) == "order CloseTasks"
     assert member.done() == "leave as m"
     assert member.happens(LeaveReplied(member.call)) == "end stopped"
 
@@ -605,21 +604,21 @@ def test_should_say_who_gave_the_group_another_definition_and_when() -> None:
     member.starts()
     member.done()
     assert member.joined(1, definition=FIRST) == "", "it is the one that it was started for"
-    member.hears(HeartbeatNews(assignment_generation=1))
+    member.replied(HeartbeatNews(assignment_generation=1))
     member.got(1)
     member.done()
-    assert member.hears(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
+    assert member.replied(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
     member.done()
     assert member.joined(2, definition=SECOND) == (
         "say that the group has another definition: revision 2, declared at 2026-11-22 20:05:00Z "
         "by assignor/1 (bob@there, process 2) at 10.0.0.2"
     )
-    member.hears(HeartbeatNews(assignment_generation=2))
+    member.replied(HeartbeatNews(assignment_generation=2))
     member.got(2)
     member.done()
-    assert member.hears(HeartbeatNews(rejoin=True), 2) == "order StartRebalance"
+    assert member.replied(HeartbeatNews(rejoin=True), 2) == "order StartRebalance"
     member.done()
-    assert member.joined(3, definition=SECOND) == "", "it has said so"
+    assert member.joined(3, definition=SECOND) == "", "it has reported that"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import DecodeError, TaskAssignmentError
-from assignor.protocol.assignment_info import AssignmentInfo
-from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, decode_subscription, encode_assignment, wire_version
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition

@@ -170,8 +170,8 @@ def test_should_tell_again_a_member_that_cannot_count_its_answer_yet() -> None:
         "m1": HeartbeatNews(),
         "m2": IllegalGeneration("ILLEGAL_GENERATION", 409, ""),
     }
-    heard, all_count = replies_to_members(sent, ProcessHeartbeatReply("Stable", 4, "n", answers))
-    assert [(member, told.answer) for member, told in heard] == [(counts, answers["m1"]), (joining, answers["m2"])]
+    replies, all_count = replies_to_members(sent, ProcessHeartbeatReply("Stable", 4, "n", answers))
+    assert [(member, reply.answer) for member, reply in replies] == [(counts, answers["m1"]), (joining, answers["m2"])]
     assert not all_count
     assert replies_to_members(sent, ProcessHeartbeatReply("Stable", 4, "n", {})) == ([], True)
 
@@ -201,7 +201,7 @@ def test_should_leave_time_for_another_heartbeat_within_the_session() -> None:
 
 @pytest.mark.parametrize("session_ms", [1_000, 3_000, 6_000, 10_000, 30_000, 45_000])
 def test_should_leave_time_for_the_next_of_several_addresses_when_one_says_nothing(session_ms: int) -> None:
-    """Its answer is lost, then the next address says nothing, and then the first one hears of it again."""
+    """Its answer is lost, the next address does not answer, and then the first coordinator gets one again."""
     heartbeat = HeartbeatRhythm(default_heartbeat_interval_ms(session_ms))
     timeout_ms = answer_timeout_ms(session_ms, addresses=2)
     passed_ms = heartbeat.wait_ms + timeout_ms
@@ -237,5 +237,5 @@ def test_should_hear_of_a_pause_from_a_join_only_before_the_first_heartbeat() ->
 
 def test_should_tell_members_of_a_pause_when_it_changes() -> None:
     pause = GroupPause()
-    heard: list[bool | None] = [False, False, True, True, None, False]
-    assert [pause.on_heartbeat_reply(each) for each in heard] == [False, False, True, False, False, True]
+    answers: list[bool | None] = [False, False, True, True, None, False]
+    assert [pause.on_heartbeat_reply(each) for each in answers] == [False, False, True, False, False, True]

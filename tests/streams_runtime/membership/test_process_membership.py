@@ -173,7 +173,7 @@ def test_should_go_on_as_the_same_members_when_the_connection_of_their_heartbeat
         for number in range(1, 4):
             proxy.connections_with("/heartbeat")[-1].break_off()
             wait_until(proxy, lambda n=number: len(proxy.connections_with("/heartbeat")) > n, "another connection")  # type: ignore[misc]
-        client.drain("broken")  # it hears of this over the new one
+        client.drain("broken")  # the member gets this over the new connection
         assert process.members[0].wait(TIMEOUT_S)
         assert "lost" not in holder.names()
         assert before.generation_id == holder.calls[0].generation_id
@@ -197,9 +197,9 @@ def test_should_keep_a_member_with_a_short_session_when_another_address_says_not
         holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
         before = wait_for_group(client, group, lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         for _ in range(4):
-            heard = len(proxy.connections_with("/heartbeat"))
+            count = len(proxy.connections_with("/heartbeat"))
             proxy.lose, proxy.lost_call = 2, "/heartbeat"  # the one of a connection that it has, and of the next one
-            wait_until(proxy, lambda n=heard: len(proxy.connections_with("/heartbeat")) >= n + 2, "another address")  # type: ignore[misc]
+            wait_until(proxy, lambda n=count: len(proxy.connections_with("/heartbeat")) >= n + 2, "another address")  # type: ignore[misc]
         after = wait_for_group(client, group, lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         assert after.generation_id == before.generation_id
         assert [each.member_id for each in after.members] == [each.member_id for each in before.members]
@@ -221,9 +221,9 @@ def test_should_go_on_at_the_next_address_when_one_falls_silent(
         holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
         before = wait_for_group(client, "falls-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         for silent, other in ((first, second), (second, first), (first, second)):
-            heard = len(other.calls("/heartbeat"))
+            count = len(other.calls("/heartbeat"))
             silent.carries.clear()
-            wait_until(other, lambda of=other, n=heard: len(of.calls("/heartbeat")) >= n + 5, "heartbeats")  # type: ignore[misc]
+            wait_until(other, lambda of=other, n=count: len(of.calls("/heartbeat")) >= n + 5, "heartbeats")  # type: ignore[misc]
             silent.carries.set()
         after = wait_for_group(client, "falls-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         assert after.generation_id == before.generation_id
@@ -240,8 +240,8 @@ def test_should_send_heartbeats_while_an_order_is_being_carried_out(
         slow = SlowHolder()
         process.start_member(slow)
         assert slow.asked_to_assign.wait(TIMEOUT_S)
-        heard = len(proxy.calls("/heartbeat"))
-        wait_until(proxy, lambda: len(proxy.calls("/heartbeat")) > heard + 15, "heartbeats for longer than a session")
+        count = len(proxy.calls("/heartbeat"))
+        wait_until(proxy, lambda: len(proxy.calls("/heartbeat")) > count + 15, "heartbeats for longer than a session")
         slow.may_assign.set()
         slow.wait_for(lambda: slow.active == task_names(4), "the tasks")
         assert slow.names() == ["assign"]
@@ -263,20 +263,20 @@ def test_should_tell_what_is_new_once_and_all_of_it_again_when_there_was_no_answ
                 raise CoordinatorUnavailable("as when it is started again")
             return send(members, **more)
 
-        def told(description: str, *counts: list[int]) -> None:
+        def assert_sent(description: str, *counts: list[int]) -> None:
             wait_for(lambda: [each for each in sent if each] == list(counts), lambda: (description, sent))
 
         monkeypatch.setattr(process.membership._heartbeats, "send", recorded)
         holder = process.start_member()
         holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
         process.notices.add(NoticeCode.RECORDS_DROPPED, "late, SUM", 3)
-        told("what is new", [3])
-        beats = len(sent)
-        wait_for(lambda: len(sent) > beats + 3, lambda: sent)
+        assert_sent("what is new", [3])
+        before = len(sent)
+        wait_for(lambda: len(sent) > before + 3, lambda: sent)
         process.notices.add(NoticeCode.RECORDS_DROPPED, "late, SUM", 4)
-        told("what was added", [3], [7])
+        assert_sent("what was added", [3], [7])
         fails.set()
-        told("all of it", [3], [7], [7])
+        assert_sent("all of it", [3], [7], [7])
         described = client.describe("telling")["notices"]
     assert [(each["code"], each["count"], each["text"]) for each in cast("list[dict[str, Any]]", described)] == [
         ("RECORDS_DROPPED", 7, "late, SUM: 7")

@@ -91,7 +91,7 @@ def test_should_lose_no_call_when_tokens_are_rotated_under_load(tmp_path: Path) 
             before, named = named, rotate(number)
             if number % 2:
                 wait_for(members, 100)
-            # else it is revoked at once: a member that sends the old one is refused, looks, and sends the new one
+            # else the old token is revoked at once: a member is refused, reads the file again, and sends the new one
             assert admin.delete(f"/v1/tokens/{before}").status_code == 204
         wait_for(members, 100)
         took_s = time.monotonic() - began_s

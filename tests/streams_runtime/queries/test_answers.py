@@ -11,7 +11,7 @@ import pytest
 from assignor.types import TaskId
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.membership.member_events import PartitionHosts
-from streams_runtime.queries.answers import READS, answer_for_partition, builder_of, locate_key
+from streams_runtime.queries.answers import READS, answer_for_partition, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import KeyQueryMetadata
 from tests.streams_runtime.queries.fake_instance import (
@@ -113,12 +113,6 @@ def test_should_say_where_it_is_when_the_partition_is_not_here() -> None:
 def test_should_say_not_ready_when_the_instance_has_no_assignment_yet() -> None:
     refused = refusal(FakeInstance(generation=0))
     assert (refused.code, refused.detail) == (QueryCode.STORE_NOT_READY, "this instance has no assignment yet")
-
-
-def test_should_name_the_stores_there_are_when_one_is_unknown() -> None:
-    with pytest.raises(QueryProblem, match="no state store 'count'; there are: counts") as refused:
-        builder_of(FakeInstance(), "count")
-    assert refused.value.code is QueryCode.UNKNOWN_STATE_STORE
 
 
 def test_should_prefer_the_active_copy_when_two_threads_show_the_task_for_a_moment() -> None:

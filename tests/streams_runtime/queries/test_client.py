@@ -125,13 +125,6 @@ def test_should_get_the_value_from_the_active_copy_wherever_it_asks_first(server
         assert client.key_metadata(STORE, KEY) == KeyQueryMetadata(PARTITION, _host(first), (_host(second),))
 
 
-def test_should_say_that_there_is_no_such_key_when_the_active_copy_says_so(servers: Servers) -> None:
-    instance = FakeInstance().show(counts(dog=1))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
-    assert servers.client(address).get(STORE, KEY) == StoreValue(None, None, CopyAnswered(address, "active", 0))
-
-
 def test_should_tell_no_value_from_an_empty_one(servers: Servers) -> None:
     builder = key_value_store(STORE, STRING, BYTES, persistent=False)
     store = open_store(builder)
@@ -237,14 +230,6 @@ def test_should_follow_the_partition_when_it_moves_to_another_instance(servers: 
     old.generation = 2
     know(PartitionHosts(hosts(second), hosts(first)), old, new)
     assert client.get(STORE, KEY) == StoreValue(FOUR, None, CopyAnswered(second, "active", 0))
-
-
-def test_should_go_on_with_others_when_an_instance_was_killed(servers: Servers) -> None:
-    killed = gone()
-    survivor = FakeInstance().show(counts(cat=3))
-    address = servers.serve(survivor)
-    know(PartitionHosts(hosts(address)), survivor)
-    assert servers.client(killed, address).get(STORE, KEY).value == THREE
 
 
 def test_should_go_on_within_its_time_when_instances_hang(servers: Servers) -> None:

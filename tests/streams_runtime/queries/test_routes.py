@@ -125,12 +125,6 @@ def test_should_answer_503_when_the_instance_is_not_started_or_the_copy_is_resto
         assert (response.status_code, response.json()["code"]) == (503, code)
 
 
-def test_should_answer_from_a_standby_when_it_is_within_max_lag() -> None:
-    http = client(FakeInstance().show(counts(cat=3), STANDBY, lag=5))
-    document = http.get(f"/v1/stores/{STORE}/key?key=cat&max_lag=5").json()
-    assert (document["role"], document["lag"], document["value"]) == ("standby", 5, 3)
-
-
 def test_should_say_that_the_store_failed_when_a_value_is_not_what_its_serde_reads() -> None:
     builder = key_value_store(STORE, STRING, LONG, persistent=False)
     store = open_store(key_value_store(STORE, STRING, STRING, persistent=False))

@@ -127,13 +127,6 @@ def test_should_give_bytes_always_and_json_where_json_has_a_form(
     }
 
 
-def test_should_say_that_there_is_none_with_value_base64_null() -> None:
-    none = {"value": None, "value_base64": None, "timestamp_ms": None}
-    assert read_key(COUNTS, open_store(), b"nobody", None) == none
-    timestamped = timestamped_key_value_store("s", STRING, LONG, persistent=False)
-    assert read_key(timestamped, open_store(timestamped), b"nobody", None) == none
-
-
 def test_should_show_the_timestamp_apart_when_the_store_keeps_one() -> None:
     builder = timestamped_key_value_store("s", STRING, LONG, persistent=False)
     store = open_store(builder)

@@ -122,25 +122,6 @@ def test_should_restore_no_record_of_an_open_or_aborted_transaction(start: Start
     assert task.content() == {b"first": b"1", b"second": b"1"}
 
 
-def test_should_start_after_the_last_applied_record(restoring: Restoring, log: FailingLog) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
-    task = restoring.add(COUNTS, applied=5)
-    restoring.restore_until_completed(COUNTS)
-    assert task.content() == contents(6, 10)
-    assert restoring.listener.told[0] == ("start", str(COUNTS), "counts", (6, 10))
-
-
-def test_should_start_at_the_begin_offset_when_nothing_was_applied(restoring: Restoring, log: FailingLog) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
-    log.delete_records({COUNTS: 4})
-    task = restoring.add(COUNTS)
-    restoring.restore_until_completed(COUNTS)
-    assert task.content() == contents(4, 10)
-    assert restoring.listener.told[0] == ("start", str(COUNTS), "counts", (4, 10))
-
-
 def test_should_complete_at_once_when_there_is_nothing_to_restore(restoring: Restoring, log: FailingLog) -> None:
     create(log, "full-changelog")
     create(log, COUNTS.topic)
@@ -189,17 +170,6 @@ def test_should_be_as_far_as_the_end_when_the_changelog_was_emptied(restoring: R
     assert (task.content(), task.state.changelog_offsets()) == ({}, {COUNTS: 5})
 
 
-def test_should_be_no_further_than_its_end_when_more_of_a_source_topic_was_read(
-    restoring: Restoring, log: FailingLog
-) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 5))
-    commit(log, COUNTS, 3)
-    task = restoring.add(COUNTS, source=True)
-    restoring.restore_until_completed(COUNTS)
-    assert (task.content(), task.state.changelog_offsets()) == (contents(0, 3), {COUNTS: 3})
-
-
 def test_should_pass_over_records_without_a_key(restoring: Restoring, log: FailingLog) -> None:
     create(log, COUNTS.topic)
     producer = log.producer()
@@ -236,18 +206,6 @@ def test_should_pause_a_partition_when_it_is_restored(start: StartReader, log: F
     assert restoring.consumer.paused() == {small}
 
 
-def test_should_say_how_much_is_left_while_restoring(start: StartReader, log: FailingLog) -> None:
-    restoring = start(restore_batch_records=4)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
-    restoring.add(COUNTS)
-    seen = []
-    for _ in range(3):
-        restoring.restore(others_run=True)
-        seen.append((dict(restoring.reader.positions()), dict(restoring.reader.lags())))
-    assert seen == [({COUNTS: 4}, {COUNTS: 6}), ({COUNTS: 8}, {COUNTS: 2}), ({}, {})]
-
-
 @pytest.mark.parametrize("when", ["registered", "restoring", "completed"])
 def test_should_let_a_task_go_in_every_state(start: StartReader, log: FailingLog, when: str) -> None:
     restoring = start(restore_batch_records=4)
@@ -264,19 +222,6 @@ def test_should_let_a_task_go_in_every_state(start: StartReader, log: FailingLog
     assert restoring.consumer.assignment() == frozenset()
     assert restoring.reader.restored_records(COUNTS) == 0
     assert restoring.restore() == 0
-
-
-def test_should_go_on_where_it_was_when_a_task_comes_back(start: StartReader, log: FailingLog) -> None:
-    restoring = start(restore_batch_records=4)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
-    task = restoring.add(COUNTS)
-    restoring.restore(others_run=True)
-    restoring.reader.unregister([COUNTS])
-    restoring.reader.register(COUNTS, task.state)
-    restoring.restore_until_completed(COUNTS)
-    assert task.content() == contents(0, 10)
-    assert restoring.reader.restored_records(COUNTS) == 6
 
 
 def test_should_call_only_the_task_corrupt_whose_position_is_out_of_range(
@@ -311,22 +256,6 @@ def test_should_call_a_task_corrupt_whose_state_is_ahead_of_its_changelog(
     restoring.reader.unregister([new])
     restoring.restore_until_completed(healthy)
     assert task.content() == contents(0, 10)
-
-
-def test_should_start_over_when_a_corrupt_task_comes_back_without_an_offset(
-    restoring: Restoring, log: FailingLog
-) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
-    log.delete_records({COUNTS: 8})
-    task = restoring.add(COUNTS, applied=3)
-    with pytest.raises(TaskCorrupted):
-        restoring.restore()
-    restoring.reader.unregister([COUNTS])
-    task.state.metadata(COUNTS).offset = None
-    restoring.reader.register(COUNTS, task.state)
-    restoring.restore_until_completed(COUNTS)
-    assert task.content() == contents(8, 10)
 
 
 def test_should_restore_active_tasks_again_after_the_last_task_left(restoring: Restoring, log: FailingLog) -> None:

@@ -178,28 +178,6 @@ def test_should_take_no_limit_back(restoring: Restoring, log: FailingLog) -> Non
 
 
 @pytest.mark.usefixtures("topics")
-def test_should_have_no_limit_when_the_changelog_is_no_source_topic(restoring: Restoring, log: FailingLog) -> None:
-    commit(log, STANDBY, 2)
-    standby = restoring.add(STANDBY, standby=True)
-    restoring.update_standbys()
-    assert standby.content() == contents(0, 10)
-
-
-@pytest.mark.usefixtures("topics")
-def test_should_read_on_from_a_recycled_standby_when_its_limit_held_records_back(
-    restoring: Restoring, log: FailingLog
-) -> None:
-    commit(log, USERS, 4)
-    standby = restoring.add(USERS, standby=True, source=True)
-    restoring.update_standbys()
-    restoring.reader.unregister([USERS])
-    commit(log, USERS, 9)
-    active = restoring.add(USERS, source=True, applied=standby.state.metadata(USERS).offset)
-    restoring.restore_until_completed(USERS)
-    assert active.content() == contents(4, 9)
-
-
-@pytest.mark.usefixtures("topics")
 def test_should_wait_for_the_log_when_a_limit_cannot_be_looked_up(start: StartReader, log: FailingLog) -> None:
     restoring = start(task_timeout_ms=5_000)
     standby = restoring.add(USERS, standby=True, source=True)

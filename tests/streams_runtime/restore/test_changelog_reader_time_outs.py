@@ -70,17 +70,6 @@ def test_should_start_the_time_anew_after_a_success(restoring: Restoring, log: F
     assert task.content() == contents(0, 10)
 
 
-def test_should_wait_for_a_changelog_topic_that_is_not_there_yet(restoring: Restoring, log: FailingLog) -> None:
-    late = TopicPartition("late-changelog", 0)
-    task = restoring.add(late)
-    assert restoring.restore() == 0
-    create(log, late.topic)
-    write(log, late, numbered(0, 5))
-    restoring.clock.advance(BACKOFF_MS)
-    restoring.restore_until_completed(late)
-    assert task.content() == contents(0, 5)
-
-
 def test_should_ask_again_no_sooner_than_after_a_pause(restoring: Restoring, log: FailingLog) -> None:
     late = TopicPartition("late-changelog", 0)
     restoring.add(late)
@@ -137,12 +126,3 @@ def test_should_time_out_when_the_topic_is_deleted_under_a_restore(restoring: Re
     with pytest.raises(TaskTimeout, match="gone") as raised:
         restoring.restore()
     assert raised.value.task_id == task.id
-
-
-def test_should_time_out_at_once_when_the_timeout_is_0_and_time_goes_on(start: StartReader) -> None:
-    restoring = start(task_timeout_ms=0)
-    restoring.add(TopicPartition("missing-changelog", 0))
-    restoring.restore()
-    restoring.clock.advance(BACKOFF_MS)
-    with pytest.raises(TaskTimeout):
-        restoring.restore()

@@ -17,9 +17,7 @@ from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import (
     StoreContext,
-    ValueAndTimestamp,
     key_value_store,
-    timestamped_key_value_store,
     window_store,
 )
 from streams_runtime.state_stores.builders import builder_without_caching
@@ -30,7 +28,7 @@ from streams_runtime.state_stores.thread_cache import (
     ThreadCache,
 )
 from tests.examples import share
-from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, set_flush_listener
+from tests.streams_runtime.state_stores.surroundings import RecordedChanges, SetClock, set_flush_listener
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS_OF_A_STORE, Model
 
 PLENTY = 1_000_000
@@ -85,102 +83,6 @@ def cached(tmp_path: Path) -> Iterator[Cached]:
     one = Cached(key_value_store("store", STRING, LONG, persistent=False, caching=True).build(), tmp_path)
     yield one
     one.store.close()
-
-
-def test_should_write_and_tell_nothing_before_a_flush_and_each_key_once_then(cached: Cached) -> None:
-    for value in range(1, 4):
-        cached.clock.record_timestamp_ms = value * 10
-        cached.store.put("a", value)
-    cached.store.put("b", 1)
-    assert cached.store.get("a") == 3
-    assert not cached.changes.changes
-    assert not cached.flushed
-    cached.task.flush()
-    assert cached.changes.changes == [
-        Change("store", b"a", LONG.serialize(3), 30),
-        Change("store", b"b", LONG.serialize(1), 30),
-    ]
-    assert cached.flushed == [("a", 3, None, 30), ("b", 1, None, 30)]
-    cached.task.flush()
-    assert len(cached.flushed) == 2
-
-
-def test_should_flush_in_the_order_of_the_last_changes(cached: Cached) -> None:
-    for key in ("a", "b", "c", "a"):
-        cached.store.put(key, 1)
-    cached.task.flush()
-    assert [key for key, *_ in cached.flushed] == ["b", "c", "a"]
-
-
-def test_should_tell_what_was_flushed_before_as_the_old_value(cached: Cached) -> None:
-    for values in ((1, 2), (3, 4), (5,)):
-        for value in values:
-            cached.store.put("a", value)
-        cached.task.flush()
-    cached.store.put("a", None)
-    cached.task.flush()
-    assert [(new, old) for _, new, old, _ in cached.flushed] == [(2, None), (4, 2), (5, 4), (None, 5)]
-
-
-def test_should_tell_no_old_values_where_nobody_wants_them(tmp_path: Path) -> None:
-    one = Cached(key_value_store("store", STRING, LONG, persistent=False, caching=True).build(), tmp_path, old=False)
-    for value in (1, 2, None):
-        one.store.put("a", value)
-        one.task.flush()
-    assert [(new, old) for _, new, old, _ in one.flushed] == [(1, None), (2, None), (None, None)]
-
-
-def test_should_not_mention_a_key_that_came_and_went_between_two_flushes(cached: Cached) -> None:
-    cached.store.put("a", 1)
-    cached.store.delete("a")
-    cached.store.put("never-there", None)
-    cached.task.flush()
-    assert not cached.flushed
-    assert not cached.changes.changes
-    assert cached.store.get("a") is None
-
-
-def test_should_log_a_deletion_without_a_listener_even_of_an_unknown_key_as_kafka_does(tmp_path: Path) -> None:
-    store = key_value_store("store", STRING, LONG, persistent=False, caching=True).build()
-    task = TaskCache(ThreadCache(PLENTY), Contexts(clock := SetClock(record_timestamp_ms=5)))
-    changes = RecordedChanges()
-    store.open(StoreContext(TaskId(0, 0), tmp_path, changes, clock, cache=task))
-    store.delete("a")
-    task.flush()
-    assert changes.changes == [Change("store", b"a", None, 5)]
-
-
-def test_should_log_the_timestamp_of_a_value_that_has_one(tmp_path: Path) -> None:
-    one = Cached(timestamped_key_value_store("store", STRING, LONG, persistent=False, caching=True).build(), tmp_path)
-    one.store.put("a", ValueAndTimestamp(1, 70))
-    one.task.flush()
-    assert one.changes.changes == [Change("store", b"a", LONG.serialize(1), 70)]
-    assert one.flushed == [("a", ValueAndTimestamp(1, 70), None, 1)]
-
-
-def test_should_flush_everything_dirty_when_the_oldest_dirty_key_has_to_go(tmp_path: Path) -> None:
-    store = key_value_store("store", STRING, LONG, persistent=False, caching=True).build()
-    one = Cached(store, tmp_path, max_bytes=3 * 54)  # 45 of overhead, 1 of the key, 8 of the value
-    for key in "abc":
-        store.put(key, 1)
-    assert store.get("a") == 1  # so that `b` was not used for the longest time
-    assert not one.flushed
-    store.put("d", 1)
-    assert [key for key, *_ in one.flushed] == ["b", "a", "c", "d"]
-    assert one.thread.size_bytes == 3 * 54
-    store.put("e", 1)  # what goes now was written already
-    assert [key for key, *_ in one.flushed] == ["b", "a", "c", "d"]
-
-
-def test_should_evict_from_the_store_that_needs_the_room(tmp_path: Path) -> None:
-    one = Cached(key_value_store("one", STRING, LONG, persistent=False, caching=True).build(), tmp_path, 2 * 54)
-    other = key_value_store("other", STRING, LONG, persistent=False, caching=True).build()
-    other.open(one.context())
-    one.store.put("a", 1)
-    one.store.put("b", 1)
-    other.put("c", 1)
-    assert not one.flushed
-    assert [change.store for change in one.changes.changes] == ["other"]
 
 
 def test_should_let_go_of_what_is_clean_when_the_share_shrinks_and_of_the_rest_after_a_flush(cached: Cached) -> None:

@@ -9,7 +9,7 @@ import pytest
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores import StateStore, key_value_store, timestamped_key_value_store, window_store
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, batch, context
+from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, batch, context
 
 KINDS = pytest.mark.parametrize("persistent", [True, False], ids=["rocksdb", "in_memory"])
 
@@ -34,21 +34,6 @@ def test_should_log_changes_with_the_timestamp_of_the_current_record(tmp_path: P
         Change("store", b"a", None, 20),
         Change("store", b"nobody", None, 30),
         Change("store", b"c", b"4", 30),
-    ]
-
-
-@KINDS
-def test_should_log_windows_under_kafkas_changelog_key(tmp_path: Path, persistent: bool) -> None:
-    changes = RecordedChanges()
-    store = window_store("w", STRING, STRING, retention_ms=1_000, window_size_ms=10, persistent=persistent).build()
-    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=515)))
-    store.put("ab", "1", 513)
-    store.put("ab", None, 514)
-    store.close()
-
-    assert changes.changes == [
-        Change("w", b"ab\0\0\0\0\0\0\x02\x01\0\0\0\0", b"1", 515),
-        Change("w", b"ab\0\0\0\0\0\0\x02\x02\0\0\0\0", None, 515),
     ]
 
 
@@ -114,22 +99,3 @@ def test_should_log_to_its_new_surroundings_when_it_is_recycled(tmp_path: Path, 
     assert changes.changes == [Change("store", b"b", b"2", 9)]
     assert [key for key, _ in store.all()] == ["a", "b", "c"]
     store.close()
-
-
-@KINDS
-def test_should_restore_windows_that_it_logged(tmp_path: Path, persistent: bool) -> None:
-    changes = RecordedChanges()
-    builder = window_store(
-        "w", STRING, STRING, retention_ms=100_000, window_size_ms=10, retain_duplicates=True, persistent=persistent
-    )
-    store, copy = builder.build(), builder.build()
-    store.open(context(tmp_path / "0_0", changes))
-    for start_ms in (0, 70_000, 70_000, 130_000, 20_000, 40_000):
-        store.put("a", f"{start_ms}", start_ms)
-    copy.open(context(tmp_path / "0_1"))
-    copy.restore(as_batch(changes.changes))
-
-    windows = [(40_000, "40000"), (70_000, "70000"), (70_000, "70000"), (130_000, "130000")]
-    assert list(copy.fetch_range("a", 0, 200_000)) == list(store.fetch_range("a", 0, 200_000)) == windows
-    store.close()
-    copy.close()

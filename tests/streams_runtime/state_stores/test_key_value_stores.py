@@ -30,82 +30,14 @@ def filled(store: Store) -> Store:
     return store
 
 
-def test_should_get_what_was_put_last(store: Store) -> None:
-    store.put("a", 1)
-    store.put("a", 2)
-
-    assert store.get("a") == 2
-    assert store.get("b") is None
-
-
-def test_should_delete_when_none_is_put(store: Store) -> None:
-    store.put("a", 1)
-    store.put("a", None)
-
-    assert store.get("a") is None
-    assert list(store.all()) == []
-
-
-def test_should_answer_the_deleted_value(store: Store) -> None:
-    store.put("a", 1)
-
-    assert [store.delete("a"), store.delete("a"), store.get("a")] == [1, None, None]
-
-
-def test_should_put_if_absent_only_then_and_answer_what_was_there(store: Store) -> None:
-    assert [store.put_if_absent("a", 1), store.put_if_absent("a", 2), store.get("a")] == [None, 1, 1]
-
-
 def test_should_refuse_to_put_none_if_absent(store: Store) -> None:
     with pytest.raises(StreamsRuntimeError, match="store counts: put_if_absent needs a value"):
         store.put_if_absent("a", None)  # type: ignore[arg-type]
 
 
-def test_should_put_all_in_their_order(store: Store) -> None:
-    store.put("z", 26)
-    store.put_all([("a", 1), ("b", 2), ("a", 3), ("z", None)])
-
-    assert list(store.all()) == [("a", 3), ("b", 2)]
-
-
-def test_should_put_all_of_nothing(store: Store) -> None:
-    store.put_all([])
-
-    assert list(store.all()) == []
-
-
-@pytest.mark.parametrize(
-    "start, end, expected",
-    [
-        ("b", "c", ["b", "c"]),
-        ("b", "b", ["b"]),
-        ("aa", "cc", ["b", "c"]),
-        (None, "b", ["a", "b"]),
-        ("c", None, ["c", "d"]),
-        (None, None, ["a", "b", "c", "d"]),
-        ("x", "z", []),
-        ("c", "b", []),
-    ],
-)
-def test_should_take_both_ends_into_a_range(
-    store: Store, start: str | None, end: str | None, expected: list[str]
-) -> None:
-    filled(store)
-
-    assert [key for key, _ in store.range(start, end)] == expected
-    assert [key for key, _ in store.reverse_range(start, end)] == expected[::-1]
-
-
 def test_should_warn_when_a_range_is_the_wrong_way_round(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     assert list(store.range("c", "b")) == []
     assert "store counts: the range is empty because its start lies after its end" in caplog.text
-
-
-def test_should_order_keys_by_their_unsigned_bytes(tmp_path: Path, store: Store) -> None:
-    keys = ["", "\x00", "a", "a\x00", "ab", "b", "\x7f", "ä", "\U0001f600"]
-    store.put_all([(key, 0) for key in reversed(keys)])
-
-    assert [key for key, _ in store.all()] == keys
 
 
 @pytest.mark.parametrize("persistent", [True, False], ids=["rocksdb", "in_memory"])
@@ -160,18 +92,6 @@ def test_should_let_an_open_iterator_go_on_when_entries_are_deleted(store: Store
     assert (seen, list(store.all())) == (["a", "b", "c", "d"], [])
 
 
-def test_should_find_a_key_again_that_was_deleted_between_two_ranges(store: Store) -> None:
-    filled(store)
-    assert [key for key, _ in store.all()] == ["a", "b", "c", "d"]
-    store.put("b", None)
-    store.put("bb", 5)
-    store.put("bb", None)
-    store.put("b", 6)
-    store.put("e", 7)
-
-    assert list(store.all()) == [("a", 1), ("b", 6), ("c", 3), ("d", 4), ("e", 7)]
-
-
 def test_should_estimate_the_number_of_entries(store: Store) -> None:
     filled(store)
 
@@ -206,15 +126,6 @@ def test_should_pass_over_restored_records_without_a_key(store: Store) -> None:
     store.restore(batch([(b"a", LONG.serialize(1), 0), (None, LONG.serialize(2), 0), (None, None, 0)]))
 
     assert list(store.all()) == [("a", 1)]
-
-
-def test_should_find_what_is_restored_after_a_range(store: Store) -> None:
-    filled(store)
-    assert len(list(store.all())) == 4
-    store.restore(batch([(b"aa", LONG.serialize(9), 0), (b"b", None, 0)]))
-    store.put("ab", 8)
-
-    assert [key for key, _ in store.all()] == ["a", "aa", "ab", "c", "d"]
 
 
 def test_should_be_open_between_open_and_close_only(store: Store, tmp_path: Path) -> None:

@@ -72,14 +72,6 @@ def test_should_have_on_disk_what_was_flushed_and_no_log_of_the_rest_after_a_kil
     store.close()
 
 
-def test_should_have_on_disk_everything_that_was_written_before_close(tmp_path: Path) -> None:
-    filled(tmp_path, 100).close()
-    store = opened(tmp_path)
-
-    assert len(list(store.all())) == 100
-    store.close()
-
-
 @pytest.mark.parametrize("damage", ["garbage", "", None], ids=["overwritten", "emptied", "deleted"])
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.sst"])
 def test_should_say_where_and_what_to_do_when_the_files_are_corrupt(

@@ -18,8 +18,7 @@ from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import window_format
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.value_and_timestamp import ValuesWithTimestamps
-from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, batch, context
+from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, context
 
 ONE = ValueAndTimestamp("one", 1_000)
 TWO = ValueAndTimestamp("two", 2_000)
@@ -36,29 +35,6 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_on_disk(tmp_path:
 
     assert list(on_disk.scan(None, None)) == [(b"a", b"\0\0\0\0\0\0\x01\x02one")]
     on_disk.close()
-
-
-@KINDS
-def test_should_log_the_plain_value_with_its_own_timestamp(tmp_path: Path, persistent: bool) -> None:
-    changes = RecordedChanges()
-    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
-    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=77)))
-    store.put("a", ONE)
-    store.put_if_absent("a", TWO)
-    store.put_if_absent("b", TWO)
-    store.put_all([("c", ONE), ("b", None)])
-    store.put("a", None)
-    store.delete("c")
-    store.close()
-
-    assert changes.changes == [
-        Change("table", b"a", b"one", 1_000),
-        Change("table", b"b", b"two", 2_000),
-        Change("table", b"c", b"one", 1_000),
-        Change("table", b"b", None, 77),
-        Change("table", b"a", None, 77),
-        Change("table", b"c", None, 77),
-    ]
 
 
 @KINDS
@@ -87,17 +63,6 @@ def test_should_delete_when_the_value_beside_the_timestamp_is_none(tmp_path: Pat
 
 
 @KINDS
-def test_should_restore_timestamps_from_the_records(tmp_path: Path, persistent: bool) -> None:
-    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
-    store.open(context(tmp_path))
-    store.restore(batch([(b"a", b"one", 1_000), (b"b", b"x", 5)]))
-    store.restore(batch([(b"b", None, 6), (None, b"y", 7), (b"c", b"", 0), (b"d", b"two", 2_000)]))
-
-    assert list(store.all()) == [("a", ONE), ("c", ValueAndTimestamp("", 0)), ("d", TWO)]
-    store.close()
-
-
-@KINDS
 def test_should_restore_what_it_logged(tmp_path: Path, persistent: bool) -> None:
     changes = RecordedChanges()
     builder = timestamped_key_value_store("table", STRING, STRING, persistent=persistent)
@@ -114,23 +79,6 @@ def test_should_restore_what_it_logged(tmp_path: Path, persistent: bool) -> None
 
 def windows(persistent: bool) -> TimestampedWindowStoreBuilder[str, str]:
     return timestamped_window_store("w", STRING, STRING, retention_ms=1_000, window_size_ms=10, persistent=persistent)
-
-
-@KINDS
-def test_should_log_the_plain_value_of_a_window_with_its_own_timestamp(tmp_path: Path, persistent: bool) -> None:
-    changes = RecordedChanges()
-    store = windows(persistent).build()
-    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=77)))
-    store.put("a", ONE, 990)
-    store.put("a", None, 990)
-    store.put("b", ValueAndTimestamp(None, 5), 990)  # type: ignore[arg-type]
-    store.close()
-
-    assert changes.changes == [
-        Change("w", window_key(b"a", 990, 0), b"one", 1_000),
-        Change("w", window_key(b"a", 990, 0), None, 77),
-        Change("w", window_key(b"b", 990, 0), None, 77),
-    ]
 
 
 @KINDS

@@ -62,16 +62,6 @@ def test_should_fetch_the_value_of_a_window(open_store: Open) -> None:
     assert [store.fetch("a", start_ms) for start_ms in (9, 10, 20, 21)] == [None, "one again", "two", None]
 
 
-def test_should_delete_a_window_when_none_is_put(open_store: Open) -> None:
-    store = open_store()
-    store.put("a", "one", 10)
-    store.put("a", "two", 11)
-    store.put("a", None, 10)
-    store.put("a", None, 12)
-
-    assert everything(store) == [("a", 11, "two")]
-
-
 @pytest.mark.parametrize(
     "from_ms, to_ms, expected",
     [
@@ -97,75 +87,11 @@ def test_should_take_both_ends_of_a_range_of_times(
     assert found == expected
 
 
-def test_should_not_take_a_longer_key_that_begins_alike_for_the_key(open_store: Open) -> None:
-    store = open_store()
-    for key in ("a", "a\0", "a" + "\0" * 12, "", "aa"):
-        store.put(key, key, 0)
-        store.put(key, key, 5)
-
-    assert list(store.fetch_range("a", 0, 10)) == [(0, "a"), (5, "a")]
-    assert list(store.fetch_range("", 0, 10)) == [(0, ""), (5, "")]
-
-
-def test_should_tell_the_windows_with_their_ends(open_store: Open) -> None:
-    store = open_store()
-    store.put("a", "one", 10)
-
-    assert list(store.fetch_all(0, 100)) == [(Windowed("a", 10, 13), "one")]
-
-
 def test_should_cut_off_the_end_of_a_window_at_the_end_of_time(open_store: Open) -> None:
     store = open_store()
     store.put("a", "one", JAVA_LONG_MAX - 1)
 
     assert list(store.fetch_all(0, JAVA_LONG_MAX)) == [(Windowed("a", JAVA_LONG_MAX - 1, JAVA_LONG_MAX), "one")]
-
-
-def test_should_show_no_window_older_than_observed_stream_time_less_retention(open_store: Open) -> None:
-    store = open_store()
-    store.put("a", "first", 0)
-    store.put("a", "second", 1)
-    store.put("a", "third", RETENTION_MS - 1)
-    assert store.fetch("a", 0) == "first"
-
-    store.put("b", "moves the time", RETENTION_MS)
-    assert store.fetch("a", 0) is None
-    assert store.fetch("a", 1) == "second"
-    assert [start_ms for start_ms, _ in store.fetch_range("a", 0, RETENTION_MS)] == [1, RETENTION_MS - 1]
-    assert [start_ms for _, start_ms, _ in everything(store)] == [1, RETENTION_MS - 1, RETENTION_MS]
-
-
-def test_should_drop_a_put_into_an_expired_window(open_store: Open) -> None:
-    store = open_store()
-    store.put("a", "now", 10 * RETENTION_MS)
-    store.put("a", "late", 10 * RETENTION_MS - RETENTION_MS + 1)
-    store.put("a", "too late", 10 * RETENTION_MS - RETENTION_MS)
-    store.put("a", "far too late", 5)
-    store.put("a", None, 5)
-
-    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == [
-        (9 * RETENTION_MS + 1, "late"),
-        (10 * RETENTION_MS, "now"),
-    ]
-
-
-def test_should_move_the_time_with_deletions_too(open_store: Open) -> None:
-    store = open_store()
-    store.put("a", "one", 0)
-    store.put("b", None, RETENTION_MS)
-
-    assert everything(store) == []
-
-
-def test_should_advance_the_time_by_restored_windows(open_store: Open) -> None:
-    store = open_store()
-    store.put("a", "one", 0)
-    store.put("a", "two", RETENTION_MS)
-    store.restore(batch([(window_key(b"b", 3 * RETENTION_MS, 0), b"three", 0)]))
-
-    assert everything(store) == [("b", 3 * RETENTION_MS, "three")]
-    store.put("a", "too late", 2 * RETENTION_MS)
-    assert everything(store) == [("b", 3 * RETENTION_MS, "three")]
 
 
 def test_should_restore_windows_of_several_segments_in_one_batch(open_store: Open) -> None:
@@ -248,24 +174,6 @@ def test_should_refuse_a_changelog_key_that_is_no_window_key(
     ) as refused:
         store.restore(batch(records, 5))
     assert f"(offsets 5 to 6, key {key!r})" in str(refused.value)
-
-
-def test_should_keep_duplicates_by_their_sequence_number(open_store: Open) -> None:
-    store = open_store(retain_duplicates=True)
-    for key, value, start_ms in (("a", "1", 10), ("b", "2", 10), ("a", "3", 10), ("a", "4", 9), ("a", "1", 10)):
-        store.put(key, value, start_ms)
-
-    assert list(store.fetch_range("a", 0, 100)) == [(9, "4"), (10, "1"), (10, "3"), (10, "1")]
-    assert everything(store) == [("a", 9, "4"), ("a", 10, "1"), ("a", 10, "1"), ("a", 10, "3"), ("b", 10, "2")]
-    assert [store.fetch("a", 9), store.fetch("a", 10), store.fetch("a", 11)] == ["4", "1", None]
-
-
-def test_should_not_delete_duplicates_when_none_is_put(open_store: Open) -> None:
-    store = open_store(retain_duplicates=True)
-    store.put("a", "1", 10)
-    store.put("a", None, 10)
-
-    assert everything(store) == [("a", 10, "1")]
 
 
 def test_should_restore_duplicates_and_never_overwrite_them(open_store: Open) -> None:

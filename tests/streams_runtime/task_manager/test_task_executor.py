@@ -116,14 +116,6 @@ class Executing:
         return self.executor.process(cast("list[StreamTask]", list(tasks)))
 
 
-def test_should_process_everything_when_it_fits_into_the_pass() -> None:
-    executing = Executing()
-    first, second = executing.task(0, 700), executing.task(1, 300)
-    assert executing.process(first, second) == 1_000
-    assert executing.executor.processed == {first.id: 700, second.id: 300}
-    assert executing.process(first, second) == 0
-
-
 def test_should_end_the_pass_soon_after_its_time_however_slow_records_are() -> None:
     executing = Executing()
     slow = executing.task(0, 10_000, record_ms=20)
@@ -226,11 +218,6 @@ def test_should_name_the_task_when_its_code_fails() -> None:
         executing.process(executing.task(3, 1, fails=KeyError("x")))
     with pytest.raises(StreamsRuntimeError, match=r"task \[0_4\] failed"):
         executing.executor.punctuate(cast("list[StreamTask]", [executing.task(4, 1, fails=KeyError("x"))]))
-
-
-def test_should_fire_both_kinds_of_punctuations_of_every_task() -> None:
-    executing = Executing()
-    assert executing.executor.punctuate(cast("list[StreamTask]", [executing.task(0, 0), executing.task(1, 0)])) == 4
 
 
 def refused() -> StreamsRuntimeError:

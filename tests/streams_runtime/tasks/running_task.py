@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.common.records import Headers, Record
@@ -39,6 +41,9 @@ DEAD = TopicPartition("dead", 0)
 COUNTS = TopicPartition("app-counts-changelog", 0)
 EXACTLY_ONCE = {"processing.guarantee": "exactly_once_v2"}
 START_MS = 1_000_000
+
+Configs = dict[str, object]
+both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
 
 Rows = list[tuple[bytes | None, bytes | None, int]]
 

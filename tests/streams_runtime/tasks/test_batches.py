@@ -2,8 +2,8 @@
 
 Two tasks get the same records in the same portions; one of them may not make batches. What is in topics and stores,
 what handlers were asked and what is committed has to be equal, and each function of a node has to hear of the same
-records in the same order. Only who hears of a record first, this node or that one, may differ; and so may, in a
-topology with branches, the order in which handlers hear of different nodes.
+records in the same order. Two things may differ: which of two nodes gets a record first, and so the order in which
+handlers are asked about records of different nodes; in a topology with branches, also of the same node.
 """
 
 from __future__ import annotations
@@ -75,11 +75,15 @@ def no_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
     return dict.fromkeys(reasons_against_batches(below_source), "not here")
 
 
-def by_origin(failures: Any) -> dict[str, list[object]]:
-    """By topic; "": of punctuations. A turn that ends early leaves what is unreadable behind it to the next."""
-    found: dict[str, list[object]] = defaultdict(list)
-    for metadata, *failure in failures:
-        found[metadata.topic].append((metadata, *failure))
+def by_origin(failures: Any) -> dict[tuple[str, str], list[object]]:
+    """By topic and node; the topic is "" for punctuations.
+
+    A turn that ends early leaves unreadable records behind it to the next turn. If a batch goes through two nodes that
+    take batches, a record may fail in the first node before an earlier record fails below the second.
+    """
+    found: dict[tuple[str, str], list[object]] = defaultdict(list)
+    for metadata, node, *failure in failures:
+        found[metadata.topic, node].append((metadata, *failure))
     return found
 
 
@@ -106,6 +110,7 @@ FLAT = ["flat_map", "map_batches", "to out", "process"]
 @example(["other number of rows", "join"], [([(b"a", b"xy", 0)], 1, False)], False, 0)
 @example(FLAT, [([(b"a", b"x", 1), (b"a", b"oops", 2), (b"b", b"xy", 3)], 5, True)], True, 0)
 @example(["map_batches", "map_values", "to out"], [([(b"a", b"oops", 1), (b"a", b"x", 2)] * 3, 12, True)], False, 0)
+@example(["map_batches", "process_batch", "join"], [([(b"a", None, 0), (None, b"oops", 0)], 2, False)], False, 0)
 @example(["map_values_batches", *["flat_map_values"] * 25, "to out"], [([(b"a", b"x", 1)] * 2, 5, True)], True, 0)
 @given(IN_LINE, portions_of(ANY), st.booleans(), st.sampled_from([0, 1 << 20]))
 def test_should_do_to_batches_what_is_done_to_records(

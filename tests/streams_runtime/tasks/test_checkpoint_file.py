@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import DecodeError, IllegalStateError
-from assignor.java.order import JavaHashMap
+from assignor.java.hash_map import JavaHashMap
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import (
@@ -67,17 +67,6 @@ def test_should_refuse_a_negative_offset_and_leave_the_file_as_it_was(tmp_path: 
         file.write({P0: -1})
     assert file.read() == {P0: 7}
     assert names(tmp_path) == [".checkpoint"]
-
-
-def test_should_leave_out_negative_offsets_that_are_read(tmp_path: Path) -> None:
-    (tmp_path / ".checkpoint").write_text(f"0\n2\n{P0.topic} 0 -1\n{P1.topic} 0 5\n")
-    assert CheckpointFile(tmp_path).load() == {P1: 5}
-
-
-def test_should_keep_an_unknown_offset(tmp_path: Path) -> None:
-    file = CheckpointFile(tmp_path)
-    file.write({P0: OFFSET_UNKNOWN})
-    assert file.load() == {P0: OFFSET_UNKNOWN}
 
 
 def test_should_report_the_next_offset_and_zero_when_it_is_unknown() -> None:

@@ -15,7 +15,6 @@ from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.dsl import StreamsBuilder, TimeWindows
-from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import (
     ExceptionHandler,
@@ -284,32 +283,6 @@ def test_should_ask_the_handler_about_a_punctuation(
     assert (failed.key, failed.value, failed.timestamp_ms) == (None, None, START_MS + 10)
     assert USERS_LINE in described(failed)
     assert one.output() == sent
-
-
-@pytest.mark.parametrize("windowed", [False, True])
-def test_should_ask_the_handler_about_the_record_of_which_a_cache_kept_the_change(
-    tmp_path: Path, windowed: bool
-) -> None:
-    def build(builder: StreamsBuilder) -> None:
-        groups: Any = grouped(builder.stream("in", STRING, STRING))
-        groups = groups.windowed_by(TimeWindows(10)) if windowed else groups
-        newest = groups.reduce(lambda _one, other: other, store=Materialized("kept", caching=True), name="above")
-        newest.to_stream().map(lambda _key, value: ("k", checked(value)), name="node").to(
-            "out", key_serde=STRING, value_serde=STRING
-        )
-
-    asked = Asked()
-    one = running(tmp_path, built(Kind("", build)), asked, ThreadCache(1_000_000))
-    for key, value in (("k1", "a"), ("k2", "bad"), ("k3", "c")):
-        one.write(IN, value, key=key)
-    one.run()
-    assert asked.about == []
-    one.commit()
-    (failed,) = asked.about
-    assert (failed.node, failed.task_id, failed.metadata) == ("node", TASK, RecordMetadata("in", 0, 1))
-    assert (failed.key, failed.value) == (b"k2", b"bad")
-    assert USERS_LINE in described(failed)
-    assert sorted(one.output()) == ["a", "c"]
 
 
 def test_should_name_the_processor_and_its_line_when_it_forwards_what_is_no_record(tmp_path: Path) -> None:

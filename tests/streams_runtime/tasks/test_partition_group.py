@@ -6,8 +6,6 @@ Cases follow Kafka's `PartitionGroupTest`.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import StreamsConfig
@@ -86,30 +84,6 @@ def test_should_take_the_record_with_the_lowest_timestamp_of_all_partitions() ->
     assert one.take_all() == [("a", 1), ("b", 2), ("a", 3), ("b", 4), ("a", 5), ("b", 6), ("a", 8)]
 
 
-def test_should_look_at_the_next_record_of_a_partition_only_however_late_others_behind_it_are() -> None:
-    one = Group(-1, A, B)
-    one.group.add(batch(A, 10, 1))
-    one.group.add(batch(B, 5, 20))
-    assert one.take_all() == [("b", 5), ("a", 10), ("a", 1), ("b", 20)]
-
-
-def test_should_let_partitions_take_turns_when_timestamps_are_equal() -> None:
-    """Java's heap does: a partition goes behind those of the same time once it has given a record."""
-    one = Group(-1, A, B)
-    one.group.add(batch(B, 5, 5))
-    one.group.add(batch(A, 5, 5))
-    assert one.take_all() == [("b", 5), ("a", 5), ("b", 5), ("a", 5)]
-
-
-def test_should_take_the_partition_first_that_got_records_first_when_timestamps_are_equal() -> None:
-    one = Group(-1, A, B)
-    one.group.add(batch(A, 1))
-    assert one.take_all() == [("a", 1)]
-    one.group.add(batch(B, 5))
-    one.group.add(batch(A, 5))
-    assert one.take_all() == [("b", 5), ("a", 5)]
-
-
 def test_should_need_no_choice_with_one_partition() -> None:
     one = Group(0, A)
     assert not one.group.ready(0)
@@ -140,13 +114,6 @@ def test_should_wait_for_data_that_is_known_to_be_on_the_log_when_max_task_idle_
     assert one.take_all() == [("b", 1), ("a", 5)]
 
 
-def test_should_not_wait_for_a_partition_without_more_data_when_max_task_idle_ms_is_0() -> None:
-    one = Group(0, A, B)
-    one.on_log(A, 5)
-    one.buffer(A)
-    assert one.take_all() == [("a", 5)]
-
-
 def test_should_wait_as_long_as_nothing_is_known_of_a_partition() -> None:
     one = Group(0, A, B)
     one.on_log(A, 5)
@@ -174,11 +141,6 @@ def test_should_wait_max_task_idle_ms_for_new_data_counted_from_when_there_was_n
     assert one.take(122) == ("a", 5)
 
 
-def test_should_not_be_ready_when_nothing_is_buffered_however_long_it_waited() -> None:
-    one = Group(10, A, B)
-    assert [one.group.ready(now) for now in (0, 10, 1000)] == [False, False, False]
-
-
 @pytest.mark.parametrize("partitions", [(A,), (A, B)])
 @pytest.mark.parametrize("max_task_idle_ms", [-1, 0])
 def test_should_wait_for_nothing_but_records_when_it_is_empty(
@@ -195,14 +157,6 @@ def test_should_wait_for_nothing_but_records_when_it_is_empty(
 def test_should_watch_the_clock_while_it_is_empty_when_it_waits_max_task_idle_ms() -> None:
     assert not Group(100, A, B).group.waits_for_records
     assert Group(100, A).group.waits_for_records, "one partition never waits"
-
-
-def test_should_have_waited_already_when_a_partition_was_without_data_before_the_others_had_any() -> None:
-    one = Group(10, A, B)
-    assert [one.group.ready(now) for now in (100, 105)] == [False, False]
-    one.on_log(A, 5)
-    one.buffer(A)
-    assert [one.group.ready(now) for now in (109, 110)] == [False, True]
 
 
 def test_should_wait_for_several_partitions_at_the_same_time() -> None:
@@ -306,36 +260,6 @@ def test_should_say_where_the_task_stands_in_each_partition() -> None:
     one.group.add(batch(B, 5, 7))
     assert one.take() == ("b", 5)
     assert one.group.positions() == [InputPosition(A, None, 12), InputPosition(B, 1, 5)]
-
-
-def test_should_forget_records_and_what_it_knew_when_cleared() -> None:
-    one = Group(10, A, B)
-    one.on_log(A, 5)
-    one.buffer(A)
-    assert not one.group.ready(100)
-    one.group.clear()
-    assert len(one.group) == 0
-    one.group.add(batch(A, 5))
-    assert [one.group.ready(now) for now in (110, 119, 120)] == [False, False, True]
-
-
-@given(st.lists(st.lists(st.integers(0, 30), max_size=8), min_size=2, max_size=3), st.booleans())
-def test_should_merge_partitions_as_a_merge_by_head_timestamp_does(columns: list[list[int]], in_two: bool) -> None:
-    partitions = [A, B, C][: len(columns)]
-    one = Group(-1, *partitions)
-    for partition, times in zip(partitions, columns, strict=True):
-        half = len(times) // 2 if in_two else 0
-        for part in (times[:half], times[half:]):
-            if part:
-                one.group.add(batch(partition, *part))
-    taken = one.take_all()
-    assert {topic: [time for other, time in taken if other == topic] for topic, _ in taken} == {
-        partition.topic: times for partition, times in zip(partitions, columns, strict=True) if times
-    }
-    left = {partition.topic: list(times) for partition, times in zip(partitions, columns, strict=True)}
-    for topic, time in taken:
-        assert time == min(times[0] for times in left.values() if times)
-        del left[topic][0]
 
 
 @pytest.mark.parametrize("max_task_idle_ms", [-1, 0, 5])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,25 +35,6 @@ def scheduled(time_ms: int, interval_ms: int) -> tuple[Fired, PunctuationSchedul
     return fired, schedule
 
 
-def test_should_collapse_missed_intervals_into_one_punctuation() -> None:
-    fired, schedule = scheduled(5, 5)
-    assert fired.at(4) == []
-    assert fired.at(21) == [21]
-    assert schedule.time_ms == 25
-    assert (fired.at(24), fired.at(25), schedule.time_ms) == ([], [25], 30)
-
-
-def test_should_fire_at_each_interval_when_none_is_missed() -> None:
-    fired, _ = scheduled(0, 100)
-    assert [fired.at(now) for now in (0, 99, 100, 199, 200, 201)] == [[0], [], [100], [], [200], []]
-
-
-def test_should_keep_the_rhythm_when_it_fires_late() -> None:
-    fired, schedule = scheduled(0, 100)
-    assert (fired.at(110), schedule.time_ms) == ([110], 200)
-    assert (fired.at(340), schedule.time_ms) == ([340], 400)
-
-
 def test_should_not_fire_a_cancelled_punctuation() -> None:
     fired, schedule = scheduled(0, 100)
     fired.at(0)
@@ -73,60 +52,6 @@ def test_should_tell_when_the_next_one_is_due_that_is_not_cancelled() -> None:
     assert fired.queue.next_time_ms() == 30
     fired.queue.clear()
     assert fired.queue.next_time_ms() is None
-
-
-def test_should_not_come_again_when_cancelled_from_inside_its_own_callback() -> None:
-    queue = PunctuationQueue()
-    times: list[int] = []
-
-    def once(now_ms: int) -> None:
-        times.append(now_ms)
-        schedule.cancel()
-
-    schedule = PunctuationSchedule("node", 0, 100, once)
-    queue.add(schedule)
-    assert queue.maybe_punctuate(0, lambda due: due.callback(0))
-    assert not queue.maybe_punctuate(500, lambda due: due.callback(500))
-    assert times == [0]
-
-
-def test_should_fire_what_is_scheduled_from_inside_a_callback() -> None:
-    queue = PunctuationQueue()
-    times: list[str] = []
-    inner = PunctuationSchedule("node", 0, 100, lambda _: times.append("inner"))
-
-    def outer(_: int) -> None:
-        times.append("outer")
-        if len(times) == 1:
-            queue.add(inner)
-
-    queue.add(PunctuationSchedule("node", 0, 1000, outer))
-    queue.maybe_punctuate(10, lambda due: due.callback(10))
-    assert times == ["outer", "inner"]
-
-
-def test_should_fire_in_the_order_of_times_and_then_as_scheduled() -> None:
-    queue = PunctuationQueue()
-    order: list[str] = []
-
-    def note(name: str) -> Callable[[int], None]:
-        return lambda _: order.append(name)
-
-    for name, time_ms in (("late", 20), ("first", 10), ("second", 10)):
-        queue.add(PunctuationSchedule(name, time_ms, 100, note(name)))
-    assert queue.next_time_ms() == 10
-    queue.maybe_punctuate(30, lambda due: due.callback(30))
-    assert order == ["first", "second", "late"]
-
-
-def test_should_fire_those_of_one_time_in_the_order_of_javas_heap() -> None:
-    """Kafka's queue is one: the last of its array takes the place of the first, which is put back at the end."""
-    queue = PunctuationQueue()
-    order: list[str] = []
-    for name in "abcd":
-        queue.add(PunctuationSchedule(name, 10, 100, print))
-    queue.maybe_punctuate(10, lambda due: order.append(due.node))
-    assert order == ["a", "d", "b", "c"]
 
 
 def test_should_change_nothing_when_asked_for_the_next_time() -> None:

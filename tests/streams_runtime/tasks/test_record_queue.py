@@ -56,22 +56,6 @@ def drain(one: RecordQueue) -> list[Record[Any, Any]]:
     return records
 
 
-def test_should_hand_out_records_of_all_batches_in_order_with_their_place() -> None:
-    one = queue(SourceSettings(STRING, STRING))
-    one.add(batch([3, 5], [10, 9], [b"a", None], [(("h", b"1"),), ()]))
-    one.add(batch([9], [30], [b"c"]))
-    assert (len(one), one.next_offset()) == (3, 3)
-    seen = []
-    while (record := one.poll()) is not None:
-        seen.append((record, one.polled_metadata(), len(one), one.next_offset(), one.partition_time_ms))
-    assert seen == [
-        (Record("k", "a", 10, (("h", b"1"),)), RecordMetadata("in", 2, 3), 2, 5, 10),
-        (Record("k", None, 9, ()), RecordMetadata("in", 2, 5), 1, 9, 10),
-        (Record("k", "c", 30, ()), RecordMetadata("in", 2, 9), 0, None, 30),
-    ]
-    assert type(seen[0][0]) is Record
-
-
 def test_should_read_a_record_only_when_its_turn_comes() -> None:
     read: list[bytes] = []
 
@@ -101,23 +85,6 @@ def test_should_drop_records_with_negative_timestamps(caplog: pytest.LogCaptureF
     assert "task 0_2 drops a record with the negative timestamp -1: topic=in, partition=2, offset=2" in caplog.text
 
 
-def test_should_give_the_extractor_the_record_and_the_partition_time() -> None:
-    asked: list[tuple[object, int]] = []
-
-    def extract(record: Record[Any, Any], partition_time_ms: int) -> int:
-        asked.append((record, partition_time_ms))
-        return int(record.value)
-
-    one = queue(SourceSettings(value_serde=STRING, timestamp_extractor=extract))
-    one.add(batch([0, 1, 2], [7, 8, 9], [b"50", b"-3", b"40"]))
-    assert drain(one) == [Record(b"k", "50", 50), Record(b"k", "40", 40)]
-    assert asked == [
-        (Record(b"k", "50", 7), -1),
-        (Record(b"k", "-3", 8), 50),
-        (Record(b"k", "40", 9), 50),
-    ]
-
-
 @pytest.mark.parametrize("look_first", [False, True])
 def test_should_tell_what_cannot_be_read_and_go_on_when_it_may(look_first: bool) -> None:
     failures: list[FailedInputRecord] = []
@@ -141,17 +108,6 @@ def test_should_keep_a_record_that_cannot_be_read_and_may_not_be_dropped(read: C
         with pytest.raises(Failed):
             read(one)
         assert (one.next_offset(), len(one)) == (4, 2)
-
-
-def test_should_take_an_error_of_the_extractor_for_one_of_reading() -> None:
-    def extract(record: Record[Any, Any], partition_time_ms: int) -> int:
-        raise ZeroDivisionError
-
-    failures: list[FailedInputRecord] = []
-    one = queue(SourceSettings(timestamp_extractor=extract), failures.append)
-    one.add(batch([0], [1], [b"a"]))
-    assert drain(one) == []
-    assert [type(failure.error) for failure in failures] == [ZeroDivisionError]
 
 
 class Delivered:
@@ -205,16 +161,6 @@ def test_should_end_a_run_at_a_record_that_fails_and_has_to_come_again(look_firs
     assert one.poll() == Record(b"k", b"bad", 2)
 
 
-def test_should_go_on_behind_a_record_that_fails_and_may_be_left_out() -> None:
-    one = queue()
-    one.add(batch([4, 6, 9], [1, 2, 3], [b"a", b"bad", b"c"]))
-    to = Delivered(one, fails=b"bad".__eq__)
-    one.deliver(10, to, to.on_error)
-    assert [record.value for record in to.records] == [b"a", b"c"]
-    assert to.failed == [(6, "Failed(b'bad')")]
-    assert (one.next_offset(), len(one), one.handed_out, to.stream_time_ms) == (None, 0, 3, 3)
-
-
 @pytest.mark.parametrize("look_first", [False, True])
 @pytest.mark.parametrize(("value", "timestamp_ms"), [(UNREADABLE, 2), (b"b", -1)])
 def test_should_take_a_run_back_that_ends_before_what_is_dropped(
@@ -247,20 +193,6 @@ def test_should_end_a_run_with_the_batch_and_before_what_cannot_be_read(look_fir
         to.records.clear()
     assert [run for run in runs if run] == [["a"], ["c"], ["d"]]
     assert [failure.metadata.offset for failure in failures] == [1]
-
-
-@pytest.mark.parametrize("look_first", [False, True])
-def test_should_take_a_whole_run_back(look_first: bool) -> None:
-    one = queue()
-    one.add(batch([0, 1, 2], [1, 2, 3], [b"a", b"b", b"c"]))
-    to = Delivered(one, fails=lambda _: False)
-    one.deliver(1, to, to.on_error)
-    if look_first:
-        one.head_timestamp_ms()
-    one.deliver(10, to, to.on_error)
-    one.rewind_run()
-    assert (one.next_offset(), len(one), one.handed_out) == (1, 2, 1)
-    assert [record.value for record in drain(one)] == [b"b", b"c"]
 
 
 def test_should_forget_everything_when_cleared() -> None:

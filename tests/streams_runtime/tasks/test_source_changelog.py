@@ -64,11 +64,6 @@ def without_99(record: Record[Any, Any], _partition_time_ms: int) -> int:
     return -1 if record.value == 99 else record.timestamp_ms
 
 
-def or_partition_time(record: Record[Any, Any], partition_time_ms: int) -> int:
-    """Of records in the future, as `UsePartitionTimeOnInvalidTimestamp` does for negative ones."""
-    return partition_time_ms if record.timestamp_ms > 1_000_000 else record.timestamp_ms
-
-
 def failing_at_7(record: Record[Any, Any], _partition_time_ms: int) -> int:
     if record.value == 7:
         raise RuntimeError("no time for 7")
@@ -154,14 +149,6 @@ def test_should_keep_the_timestamp_that_the_extractor_gave(tmp_path: Path) -> No
     topology = table(STRING, LONG, failing_at_7)
     processed, restored = processed_and_restored(tmp_path, topology, row("a", 5, 900), row("b", 7, 901), row("c", 6, 1))
     assert processed == restored == {"a": ValueAndTimestamp(5, 5), "c": ValueAndTimestamp(6, 6)}
-
-
-def test_should_give_the_extractor_the_partition_time_of_the_records_before(tmp_path: Path) -> None:
-    topology = table(STRING, LONG, or_partition_time)
-    rows = [row("a", 1, 50), row("b", 2, 40), row("c", 3, 2_000_000)]
-    processed, restored = processed_and_restored(tmp_path, topology, *rows)
-    assert processed == restored
-    assert restored["c"] == ValueAndTimestamp(3, 50)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -11,10 +11,8 @@ import pytest
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import (
-    LockError,
     ProcessorStateError,
     StreamsRuntimeError,
-    TaskCorrupted,
     TaskTimeout,
 )
 from streams_runtime.common.states import TaskState, TaskType
@@ -26,7 +24,6 @@ from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.tasks.file_store import FileStore, batch_of, store_context
-from tests.streams_runtime.tasks.state_on_disk import in_thread
 
 TASK = TaskId(0, 1)
 COUNTS = TopicPartition("app-counts-changelog", 1)
@@ -128,31 +125,6 @@ def test_should_run_as_soon_as_its_stores_are_open(start: StartStandby) -> None:
     assert standby.store.done == ["open counts"]
 
 
-def test_should_try_again_when_another_thread_has_the_directory(start: StartStandby) -> None:
-    standby = start()
-    assert in_thread(lambda: standby.directory.lock(TASK))
-    with pytest.raises(LockError, match="other-thread"):
-        standby.task.initialize_if_needed()
-    assert (standby.task.state, standby.store.done) == (TaskState.CREATED, [])
-
-
-@both_guarantees
-def test_should_start_from_its_checkpoint(start: StartStandby, exactly_once: bool) -> None:
-    first = start(exactly_once=exactly_once)
-    first.task.initialize_if_needed()
-    first.update(0, (b"a", b"1"), (b"b", b"2"))
-    first.task.suspend()
-    first.task.close_clean()
-    assert first.on_disk() == {COUNTS: 1}
-
-    second = start(exactly_once=exactly_once)
-    second.task.initialize_if_needed()
-    assert second.task.changelog_offsets() == {COUNTS: 2}
-    assert second.store.content == {b"a": b"1", b"b": b"2"}
-    assert second.task.commit_needed(), "under exactly-once the file was deleted when it was read"
-    assert second.on_disk() == ({} if exactly_once else {COUNTS: 1}), "exactly-once takes it away when it is loaded"
-
-
 @both_guarantees
 def test_should_commit_by_a_checkpoint_first_and_then_when_one_is_due(start: StartStandby, exactly_once: bool) -> None:
     standby = start(exactly_once=exactly_once)
@@ -214,22 +186,6 @@ def test_should_be_initialized_after_resume_when_it_was_suspended_before(start: 
     assert state_of(standby.task) is TaskState.CREATED
     standby.task.initialize_if_needed()
     assert state_of(standby.task) is TaskState.RUNNING
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda task: task.close_clean(), "be closed"),
-        (lambda task: task.recycle_state(), "be recycled"),
-        (lambda task: task.revive(), "be revived"),
-    ],
-)
-def test_should_tell_its_history_when_a_step_is_illegal(
-    running: Standby, call: Callable[[StandbyTask], None], message: str
-) -> None:
-    with pytest.raises(StreamsRuntimeError, match=rf"0_1.*{message}.*created -> restoring -> running"):
-        call(running.task)
-    assert running.task.state is TaskState.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -313,38 +269,6 @@ def test_should_leave_state_on_disk_alone_when_closed_dirty_before_it_had_the_lo
     second = start(exactly_once=True)
     second.task.close_dirty()
     assert (second.task.state, second.on_disk()) == (TaskState.CLOSED, {COUNTS: 0})
-
-
-@both_guarantees
-def test_should_be_revived_without_state_when_it_was_corrupt(start: StartStandby, exactly_once: bool) -> None:
-    standby = start(exactly_once=exactly_once)
-    standby.task.initialize_if_needed()
-    standby.update(0, (b"a", b"1"))
-    standby.commit()
-    standby.task.state_manager.mark_corrupted()
-    standby.task.suspend()
-    standby.task.close_dirty()
-    standby.task.revive()
-    assert standby.task.state is TaskState.CREATED
-    standby.task.initialize_if_needed()
-    assert (standby.task.changelog_offsets(), standby.store.content) == ({COUNTS: 0}, {})
-
-
-def test_should_be_corrupt_when_exactly_once_finds_state_without_a_checkpoint(start: StartStandby) -> None:
-    first = start(exactly_once=True)
-    first.task.initialize_if_needed()
-    first.update(0, (b"a", b"1"))
-    first.state.flush()
-    first.state.close()  # what a process leaves that was killed
-    first.state.unlock()
-
-    second = start(exactly_once=True)
-    with pytest.raises(TaskCorrupted):
-        second.task.initialize_if_needed()
-    second.task.close_dirty()
-    second.task.revive()
-    second.task.initialize_if_needed()
-    assert (second.task.state, second.store.content) == (TaskState.RUNNING, {})
 
 
 @both_guarantees

@@ -7,7 +7,6 @@ import shutil
 import signal
 import stat
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
 from tests.streams_runtime.tasks.other_processes import end_soon, hold, hold_and_fork, other_process
 from tests.streams_runtime.tasks.state_on_disk import CHANGELOG, OTHER, TASK, in_thread, put_state
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    state = StateDirectory(tmp_path, "app", SystemClock())
-    yield state
-    state.close()
 
 
 def mode(path: Path) -> int:

@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ from tests.streams_runtime.tasks.other_processes import hold, other_process
 from tests.streams_runtime.tasks.state_on_disk import CHANGELOG, OTHER, TASK, in_thread, put_state, set_age
 
 DELAY_MS = 600_000
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    state = StateDirectory(tmp_path, "app", SystemClock())
-    yield state
-    state.close()
 
 
 # --- deletion

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.common.states import TaskType
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
@@ -17,57 +14,22 @@ from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, batch_of, store_context
 from tests.streams_runtime.tasks.state_task import (
-    CACHE,
     COUNTS,
     TABLE,
     TASK,
     TOTALS,
     Task,
     both_guarantees,
-    both_types,
     with_state,
 )
 
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    state = StateDirectory(tmp_path, "app", SystemClock())
-    yield state
-    state.close()
-
-
 # --- offsets
-
-
-def test_should_know_no_offset_before_anything_was_restored(directory: StateDirectory) -> None:
-    state = Task(directory, False).initialize()
-    assert state.metadata(COUNTS).offset is None
-    assert state.changelog_offsets() == {COUNTS: 0}
-
-
-def test_should_move_the_offset_to_the_last_restored_record_and_report_the_next(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    state = task.initialize()
-    state.restore(COUNTS, batch_of(COUNTS, 5, (b"a", b"1"), (b"b", b"2"), (b"a", None)))
-
-    assert task.stores["counts"].content == {b"b": b"2"}
-    assert state.metadata(COUNTS).offset == 7
-    assert state.changelog_offsets() == {COUNTS: 8}
 
 
 def test_should_take_offsets_of_its_changelogs_and_ignore_others(directory: StateDirectory) -> None:
     state = Task(directory, False).initialize()
     state.update_changelog_offsets({COUNTS: 42, TopicPartition("app-x-repartition", 0): 9})
     assert state.changelog_offsets() == {COUNTS: 42}
-
-
-def test_should_take_the_offset_0_as_none_yet(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 0})
-    assert state.changelog_offsets() == {COUNTS: 0}
-    task.close_clean()
-    assert task.disk() == {COUNTS: OFFSET_UNKNOWN}
 
 
 def test_should_name_store_and_changelog_and_keep_the_offset_when_restoring_fails(directory: StateDirectory) -> None:
@@ -133,43 +95,6 @@ def test_should_checkpoint_a_source_topic_that_is_used_as_changelog(
     assert task.initialize().changelog_offsets() == {TABLE: 18}
 
 
-@both_guarantees
-def test_should_never_checkpoint_stores_in_memory_and_restore_them_from_the_beginning(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
-    changelogs = {"counts": COUNTS, "cache": CACHE}
-    task = Task(directory, exactly_once, changelogs=changelogs, in_memory=frozenset({"cache"}))
-    task.initialize().update_changelog_offsets({COUNTS: 4, CACHE: 9})
-    task.close_clean()
-    assert task.disk() == {COUNTS: 3}
-
-    task.file.write({COUNTS: 3, CACHE: 8})  # a store that was persistent in an earlier version of the program
-    assert task.initialize().changelog_offsets() == {COUNTS: 4, CACHE: 0}
-
-
-@both_guarantees
-def test_should_keep_no_file_when_all_logged_stores_are_in_memory(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
-    task = Task(directory, exactly_once, changelogs={"cache": CACHE}, in_memory=frozenset({"cache"}))
-    task.initialize().update_changelog_offsets({CACHE: 9})
-    task.close_clean()
-    assert task.disk() is None
-    assert task.initialize().changelog_offsets() == {CACHE: 0}
-
-
-@both_guarantees
-def test_should_ignore_a_store_without_changelog(directory: StateDirectory, exactly_once: bool) -> None:
-    task = Task(directory, exactly_once, changelogs={"scratch": None})
-    task.initialize()
-    task.stores["scratch"].content[b"key"] = b"kept"
-    task.close_clean()
-    assert task.disk() is None
-
-    assert task.initialize().changelog_offsets() == {}  # and under exactly-once it is no corruption
-    assert task.stores["scratch"].content == {b"key": b"kept"}
-
-
 def test_should_need_neither_lock_nor_directory_without_stores(directory: StateDirectory) -> None:
     task = Task(directory, True, changelogs={})
     task.state.lock()
@@ -181,40 +106,6 @@ def test_should_need_neither_lock_nor_directory_without_stores(directory: StateD
 
 
 # --- closing
-
-
-@both_guarantees
-@both_types
-def test_should_leave_a_checkpoint_at_a_clean_close(
-    directory: StateDirectory, exactly_once: bool, task_type: TaskType
-) -> None:
-    task = Task(directory, exactly_once, task_type)
-    task.initialize().restore(COUNTS, batch_of(COUNTS, 3, (b"a", b"1")))
-    task.close_clean()
-    assert task.disk() == {COUNTS: 3}
-    assert directory.lock_owner(TASK) is None
-    assert task.initialize().changelog_offsets() == {COUNTS: 4}
-    assert task.stores["counts"].content == {b"a": b"1"}
-
-
-def test_should_leave_the_last_checkpoint_at_an_unclean_close_under_at_least_once(directory: StateDirectory) -> None:
-    with_state(directory)
-    task = Task(directory, False)
-    task.initialize().restore(COUNTS, batch_of(COUNTS, 5, (b"a", b"1")))
-    task.close_dirty()
-    assert task.disk() == {COUNTS: 4}
-
-
-@both_types
-def test_should_leave_nothing_at_an_unclean_close_under_exactly_once(
-    directory: StateDirectory, task_type: TaskType
-) -> None:
-    task = Task(directory, True, task_type)
-    task.initialize().restore(COUNTS, batch_of(COUNTS, 5, (b"a", b"1")))
-    task.state.maybe_checkpoint(enforce=True)
-    task.close_dirty()
-    assert task.disk() is None
-    assert directory.is_empty(TASK)
 
 
 def test_should_close_all_stores_and_raise_the_first_error(directory: StateDirectory) -> None:
@@ -235,13 +126,6 @@ def test_should_close_what_was_opened_when_a_store_cannot_be_opened(directory: S
     assert [store.is_open for store in task.stores.values()] == [True, False, False]
     task.close_dirty()
     assert [store.is_open for store in task.stores.values()] == [False, False, False]
-
-
-def test_should_open_again_after_a_close_and_take_the_offsets_from_disk(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    task.initialize().restore(COUNTS, batch_of(COUNTS, 5, (b"a", b"1")))
-    task.close_dirty()
-    assert task.initialize().changelog_offsets() == {COUNTS: 0}
 
 
 # --- corruption

@@ -6,7 +6,6 @@ import itertools
 import logging
 import multiprocessing
 import shutil
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -32,26 +31,7 @@ from tests.streams_runtime.tasks.state_task import (
     with_state,
 )
 
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    state = StateDirectory(tmp_path, "app", SystemClock())
-    yield state
-    state.close()
-
-
 # --- loading
-
-
-@both_types
-def test_should_start_from_the_checkpoint_and_keep_the_file_under_at_least_once(
-    directory: StateDirectory, task_type: TaskType
-) -> None:
-    with_state(directory)
-    task = Task(directory, False, task_type)
-    assert task.initialize().changelog_offsets() == {COUNTS: 5}
-    assert task.stores["counts"].content == {b"key": b"old"}
-    assert task.disk() == {COUNTS: 4}
 
 
 @both_types
@@ -100,20 +80,6 @@ def test_should_ignore_entries_that_are_no_changelogs_of_the_task_with_a_warning
     with caplog.at_level(logging.WARNING):
         assert task.initialize().changelog_offsets() == {COUNTS: 5}
     assert "not its changelogs: app-gone-changelog-1" in caplog.text
-
-
-@both_guarantees
-def test_should_treat_an_unknown_offset_as_nothing_known_and_not_as_corruption(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
-    task = Task(directory, exactly_once)
-    task.initialize()
-    task.close_clean()  # nothing was ever restored or written
-    assert task.disk() == {COUNTS: OFFSET_UNKNOWN}
-
-    state = task.initialize()
-    assert state.metadata(COUNTS).offset is None
-    assert state.changelog_offsets() == {COUNTS: 0}
 
 
 @both_guarantees
@@ -186,11 +152,6 @@ def test_should_call_state_without_a_checkpoint_corrupt_under_exactly_once(direc
     task.close_dirty()  # revived: wiped, and then it is fine
     assert task.initialize().changelog_offsets() == {COUNTS: 0}
     assert task.stores["counts"].content == {}
-
-
-def test_should_not_call_an_empty_directory_corrupt_under_exactly_once(directory: StateDirectory) -> None:
-    task = Task(directory, True)
-    assert task.initialize().changelog_offsets() == {COUNTS: 0}
 
 
 # --- commits
@@ -353,17 +314,3 @@ def test_should_find_all_that_the_checkpoint_promises_in_rocksdb_when_killed_at_
     assert [n for n in range(promised) if store.get(b"%d" % n) != b"%d" % n] == []
     state.close()
     directory.close()
-
-
-def test_should_empty_a_rocksdb_store_that_the_checkpoint_does_not_name(directory: StateDirectory) -> None:
-    state = rocksdb_state(directory)
-    state.restore(COUNTS, batch_of(COUNTS, 0, (b"gone", b"from the compacted changelog")))
-    state.flush()
-    state.close()
-
-    state = rocksdb_state(directory)
-    assert state.changelog_offsets() == {COUNTS: 0}
-    store = state.stores["counts"]
-    assert isinstance(store, RocksDBStore)
-    assert list(store.scan(None, None)) == []
-    state.wipe()

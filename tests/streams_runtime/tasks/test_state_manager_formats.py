@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.common.states import TaskType
 from streams_runtime.serdes import STRING
@@ -35,13 +32,6 @@ WINDOWS = window_store("counts", STRING, STRING, retention_ms=10 * MINUTE_MS, wi
 LONGER = window_store("counts", STRING, STRING, retention_ms=600 * MINUTE_MS, window_size_ms=MINUTE_MS)
 OTHER = key_value_store("totals", STRING, STRING)
 A_WINDOW = (window_key(b"a", NOW_MS, 0), b"1")
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    state = StateDirectory(tmp_path, "app", SystemClock())
-    yield state
-    state.close()
 
 
 @dataclass

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskState
 from streams_runtime.logs.base import OffsetAndMetadata
-from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.tasks.input_offsets import encode_partition_time
@@ -22,13 +21,12 @@ from tests.streams_runtime.tasks.running_task import (
     EXACTLY_ONCE,
     IN,
     TASK,
+    Configs,
     RunningTask,
     Trouble,
+    both_guarantees,
     counting,
 )
-
-both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
-Configs = dict[str, object]
 
 
 def state(one: RunningTask) -> TaskState:
@@ -100,18 +98,6 @@ def test_should_drop_what_is_buffered_when_suspended_and_read_it_again_when_resu
     one.run()
     one.commit()
     assert (one.output(), one.committed()) == (["A", "B", "C"], OffsetAndMetadata(3, encode_partition_time(3)))
-
-
-def test_should_commit_what_was_processed_and_no_more_when_suspended_before_the_commit(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a", "b", "c")
-    one.poll()
-    one.process(1)
-    one.task.suspend()
-    assert one.task.commit_needed()
-    assert one.commit() == {IN: 1}
-    assert not one.task.commit_needed()
-    one.task.close_clean()
 
 
 def test_should_drop_records_that_come_while_it_does_not_run(tmp_path: Path) -> None:
@@ -290,17 +276,3 @@ def test_should_tell_its_history_when_asked_for_what_cannot_be_any_more(
         match=rf"cannot {what}; its states were created -> restoring -> running -> suspended -> closed",
     ):
         call(one.task)
-
-
-def test_should_time_out_when_it_makes_no_progress_for_task_timeout_ms(tmp_path: Path) -> None:
-    task = RunningTask(tmp_path, configs={"task.timeout.ms": 100}).task
-    cause = LogTimeout("away")
-    task.maybe_init_task_timeout_or_throw(1_000, cause)
-    task.maybe_init_task_timeout_or_throw(1_100, cause)
-    with pytest.raises(
-        TaskTimeout, match=r"task \[0_0\] could not make progress within 101 ms \(task.timeout.ms is 100\): away"
-    ) as error:
-        task.maybe_init_task_timeout_or_throw(1_101, cause)
-    assert error.value.__cause__ is cause
-    task.clear_task_timeout()
-    task.maybe_init_task_timeout_or_throw(5_000, cause)

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.common.errors import InvalidStateStore, StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import InvalidStateStore, TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
-from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.input_offsets import encode_partition_time
-from streams_runtime.tasks.state_manager import OFFSET_DELTA_FOR_CHECKPOINT
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,
     COUNTS,
@@ -24,23 +23,13 @@ from tests.streams_runtime.tasks.running_task import (
     IN,
     OTHER,
     OUT,
+    Configs,
     Count,
     RunningTask,
+    both_guarantees,
     counting,
     uppercase,
 )
-
-both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
-Configs = dict[str, object]
-
-
-def test_should_commit_the_offset_of_the_next_record_to_process(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a", "b", "c", first_ms=40)
-    one.poll()
-    one.process(2)
-    assert one.commit() == {IN: 2}
-    assert one.committed() == OffsetAndMetadata(2, encode_partition_time(41))
 
 
 @both_guarantees
@@ -159,19 +148,6 @@ def test_should_remember_that_a_processor_asked_for_a_commit(tmp_path: Path) -> 
     assert not one.task.commit_requested()
 
 
-def test_should_write_outputs_with_the_offsets_at_least_once(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a")
-    one.run()
-    assert one.task.prepare_commit() == {IN: 1}
-    assert (one.log.read(OUT), one.committed()) == ([], None)
-    one.commit()
-    assert one.log.read(OUT) == [(b"k", b"A", 1)]
-    committed = one.committed()
-    assert committed is not None
-    assert committed.offset == 1
-
-
 @both_guarantees
 def test_should_write_nothing_when_another_owner_has_claimed_its_input(
     tmp_path: Path, configs: dict[str, object]
@@ -220,15 +196,6 @@ def test_should_commit_again_when_the_log_was_away_at_least_once(tmp_path: Path)
     assert one.commit() == {IN: 2}
 
 
-def test_should_say_so_when_outputs_cannot_be_written(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a")
-    one.run()
-    one.log.fail["commit_offsets"] = LogError("disk full")
-    with pytest.raises(StreamsRuntimeError, match=r"error while committing offsets: disk full"):
-        one.commit()
-
-
 def test_should_process_nothing_while_a_transaction_is_about_to_end(tmp_path: Path) -> None:
     one = RunningTask(tmp_path, configs=EXACTLY_ONCE).start()
     one.write(IN, "a", "b")
@@ -248,19 +215,6 @@ def test_should_commit_outputs_changes_and_offsets_together_under_exactly_once(t
     one.commit()
     assert (one.output(), len(one.log.read(COUNTS))) == (["1", "2"], 2)
     assert one.committed() == OffsetAndMetadata(2, encode_partition_time(2))
-
-
-@both_guarantees
-def test_should_lose_the_commit_when_another_owner_has_claimed_the_input(tmp_path: Path, configs: Configs) -> None:
-    one = RunningTask(tmp_path, configs=configs).start()
-    one.write(IN, "a")
-    one.run()
-    newer = RunningTask(tmp_path / "newer", configs=configs, after=one)
-    newer.producer.transactional_id = newer.producer.transactional_id and "other-thread"
-    newer.task.initialize_if_needed()
-    with pytest.raises(TaskMigrated):
-        one.commit()
-    assert one.committed() is None
 
 
 def test_should_never_commit_offsets_of_work_in_a_transaction_that_was_aborted(tmp_path: Path) -> None:
@@ -283,19 +237,6 @@ def test_should_commit_work_of_the_transaction_after_an_aborted_one(tmp_path: Pa
     assert (one.commit(), one.output()) == ({IN: 1}, ["A"])
 
 
-def test_should_checkpoint_at_least_once_when_offsets_moved_by_more_than_10_000(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, counting()).start()
-    at_start = one.checkpoint
-    one.write(IN, *["x"] * OFFSET_DELTA_FOR_CHECKPOINT)
-    one.run()
-    one.commit()
-    assert one.checkpoint == at_start
-    one.write(IN, "x")
-    one.run()
-    one.commit()
-    assert one.checkpoint == {COUNTS: OFFSET_DELTA_FOR_CHECKPOINT}
-
-
 def test_should_count_from_the_last_checkpoint_while_it_runs_at_least_once(tmp_path: Path) -> None:
     """Each checkpoint has the thread wait until the stores are on disk."""
     one = RunningTask(tmp_path, counting())
@@ -308,14 +249,6 @@ def test_should_count_from_the_last_checkpoint_while_it_runs_at_least_once(tmp_p
         one.commit()
         checkpoints.append(one.checkpoint)
     assert checkpoints == [{COUNTS: last} for last in (OFFSET_UNKNOWN,) * 3 + (3,) * 4 + (7,) * 3]
-
-
-def test_should_checkpoint_at_least_once_when_it_is_forced(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, counting()).start()
-    one.write(IN, "a", "b", "c")
-    one.run()
-    one.commit(enforce_checkpoint=True)
-    assert one.checkpoint == {COUNTS: 2}
 
 
 def test_should_checkpoint_at_least_once_when_restored(tmp_path: Path) -> None:
@@ -342,18 +275,6 @@ def test_should_have_no_checkpoint_while_it_runs_under_exactly_once(tmp_path: Pa
     assert one.checkpoint is None
     one.stop()
     assert one.checkpoint == {COUNTS: 1}
-
-
-def test_should_not_write_a_checkpoint_for_a_task_that_is_not_initialised(tmp_path: Path) -> None:
-    first = RunningTask(tmp_path, counting()).start()
-    first.write(IN, "a")
-    first.run()
-    first.stop()
-    second = RunningTask(tmp_path, counting(), after=first)
-    second.task.post_commit(enforce_checkpoint=True)
-    second.task.suspend()
-    second.task.close_clean()
-    assert second.checkpoint == {COUNTS: 0}
 
 
 def test_should_pass_on_that_a_checkpoint_cannot_be_written(tmp_path: Path) -> None:
@@ -393,11 +314,3 @@ def test_should_tell_which_records_of_repartition_topics_nobody_needs_any_more(t
     assert one.task.purgeable_offsets() == {}
     one.commit()
     assert one.task.purgeable_offsets() == {again: 2}
-
-
-def test_should_not_purge_input_topics(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a")
-    one.run()
-    one.commit()
-    assert one.task.purgeable_offsets() == {}

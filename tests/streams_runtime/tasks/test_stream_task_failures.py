@@ -16,7 +16,7 @@ from streams_runtime.common.errors import (
     TaskCorrupted,
     TaskMigrated,
 )
-from streams_runtime.common.records import Record, RecordMetadata
+from streams_runtime.common.records import Record
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.logs.errors import LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
@@ -38,43 +38,6 @@ UNREADABLE = (b"k", b"\xff", 5)
 DEAD_LETTERS = {"errors.dead.letter.queue.topic.name": "dead"}
 
 
-def test_should_end_with_everything_named_when_a_processor_fails(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a", "bad", "c")
-    one.poll()
-    with pytest.raises(ProcessingFailed, match="task=0_0, node=upper, record topic=in, partition=0, offset=1") as error:
-        one.process()
-    assert isinstance(error.value.__cause__, Trouble)
-    assert one.output() == ["A"]
-
-
-def test_should_never_commit_past_the_record_that_failed(tmp_path: Path) -> None:
-    for topics in (["in"], ["in", "other"]):
-        one = RunningTask(tmp_path / str(len(topics)), uppercase(topics), {"max.task.idle.ms": -1}).start()
-        one.write(IN, "a", "bad", "c")
-        one.poll()
-        with pytest.raises(ProcessingFailed):
-            one.process()
-        assert one.commit()[IN] == 1
-
-
-def test_should_go_on_without_a_record_that_the_handler_gives_up(tmp_path: Path) -> None:
-    seen: list[FailedRecord] = []
-
-    def handler(record: FailedRecord) -> HandlerResponse:
-        seen.append(record)
-        return HandlerResponse.CONTINUE
-
-    one = RunningTask(tmp_path, processing_handler=handler).start()
-    one.log.write(IN, (b"k", b"bad", 5), headers=(("h", b"1"),))
-    one.write(IN, "b")
-    assert one.run() == 2
-    assert (one.output(), one.task.dropped_records, one.commit()) == (["B"], 1, {IN: 2})
-    (record,) = seen
-    assert (record.task_id, record.metadata, record.node) == ((0, 0, None), RecordMetadata("in", 0, 0), "upper")
-    assert (record.key, record.value, record.headers, record.timestamp_ms) == (b"k", b"bad", (("h", b"1"),), 5)
-
-
 @pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
 def test_should_ask_the_handler_of_its_own_about_what_cannot_be_read(tmp_path: Path, topics: list[str]) -> None:
     one = RunningTask(
@@ -85,17 +48,6 @@ def test_should_ask_the_handler_of_its_own_about_what_cannot_be_read(tmp_path: P
     one.log.write(IN, UNREADABLE)
     one.run()
     assert (one.output(), one.task.dropped_records, one.commit()[IN]) == (["B"], 2, 3)
-
-
-@pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
-def test_should_end_with_everything_named_when_a_record_cannot_be_read(tmp_path: Path, topics: list[str]) -> None:
-    one = RunningTask(tmp_path, uppercase(topics), processing_handler=log_and_continue).start()
-    one.write(IN, "a")
-    one.log.write(IN, UNREADABLE)
-    one.poll()
-    with pytest.raises(ProcessingFailed, match="task=0_0, node=source, record topic=in, partition=0, offset=1"):
-        one.process()
-    assert (one.output(), one.commit()[IN]) == (["A"], 1)
 
 
 @pytest.mark.parametrize(("value", "error"), [(b"bad", b"Trouble"), (b"\xff", b"UnicodeDecodeError")])
@@ -230,18 +182,6 @@ def test_should_go_on_with_what_a_node_hands_on_after_a_node_below_has_failed(tm
         one.task.maybe_punctuate_system_time(one.clock.now_ms())
         assert one.output()[-2:] == ["first", "last"]
         assert asked.about[2:] == [("refuses", -1)]
-
-
-def test_should_end_the_record_when_a_handler_wants_the_thread_to_end(tmp_path: Path) -> None:
-    builder = StreamsBuilder()
-    branching(builder)
-    one = RunningTask(tmp_path, builder.build()).start()
-    one.write(IN, "a", "bad", "c")
-    one.poll()
-    with pytest.raises(ProcessingFailed, match="node=refuses-bad-0, record topic=in, partition=0, offset=1"):
-        one.process()
-    assert one.output() == ["a", "a", "a"]
-    assert one.commit() == {IN: 1}
 
 
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])

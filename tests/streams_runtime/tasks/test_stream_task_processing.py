@@ -73,29 +73,6 @@ def test_should_process_nothing_before_it_runs_or_after(tmp_path: Path) -> None:
     assert (one.task.is_process_ready(0), one.process()) == (False, 0)
 
 
-def test_should_choose_records_of_several_partitions_by_lowest_timestamp(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, uppercase(["in", "other"])).start()
-    one.write(IN, "a", first_ms=10)
-    one.write(IN, "d", "e", first_ms=13)
-    one.write(OTHER, "b", "c", first_ms=11)
-    one.write(OTHER, "f", first_ms=20)
-    one.run()
-    assert one.output() == ["A", "B", "C", "D", "E", "F"]
-
-
-def test_should_wait_for_data_known_to_be_on_the_log(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, uppercase(["in", "other"])).start()
-    one.write(IN, "b", first_ms=10)
-    one.write(OTHER, "a", first_ms=1)
-    one.consumer.pause([OTHER])
-    one.poll()
-    assert not one.task.is_process_ready(START_MS)
-    assert one.process() == 0
-    one.consumer.resume([OTHER])
-    one.run()
-    assert one.output() == ["A", "B"]
-
-
 def test_should_tell_processors_where_a_record_is_from_and_what_time_it_is(tmp_path: Path) -> None:
     topology, notes = seeing("in")
     one = RunningTask(tmp_path, topology).start()
@@ -113,20 +90,6 @@ def test_should_tell_processors_where_a_record_is_from_and_what_time_it_is(tmp_p
         (),
         50,
     )
-
-
-def test_should_tell_places_of_records_of_several_partitions(tmp_path: Path) -> None:
-    topology, notes = seeing("in", "other")
-    one = RunningTask(tmp_path, topology, {"max.task.idle.ms": -1}).start()
-    one.write(IN, "a", first_ms=1)
-    one.write(IN, "c", first_ms=3)
-    one.write(OTHER, "b", first_ms=2)
-    one.run()
-    assert [note[1] for note in notes[1:]] == [
-        RecordMetadata("in", 0, 0),
-        RecordMetadata("other", 0, 0),
-        RecordMetadata("in", 0, 1),
-    ]
 
 
 def test_should_have_the_highest_timestamp_seen_as_stream_time(tmp_path: Path) -> None:

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
-from streams_runtime.common.records import Record, RecordMetadata
+from streams_runtime.common.errors import ProcessingFailed, TaskCorrupted
+from streams_runtime.common.records import Record
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import (
     Cancellable,
-    FailedRecord,
-    HandlerResponse,
     Processor,
     ProcessorContext,
     PunctuationType,
@@ -96,20 +94,6 @@ def test_should_punctuate_wall_clock_time_first_after_the_interval(tmp_path: Pat
     assert one.task.next_wall_clock_punctuation_ms() == START_MS + 70
 
 
-def test_should_have_no_wall_clock_punctuation_when_none_is_scheduled(tmp_path: Path) -> None:
-    topology, _ = ticking(plan_every(10, STREAM))
-    assert RunningTask(tmp_path, topology).start().task.next_wall_clock_punctuation_ms() is None
-
-
-def test_should_anchor_a_schedule_at_its_start_time(tmp_path: Path) -> None:
-    topology, made = ticking(plan_every(10, WALL, START_MS - 13))
-    one = RunningTask(tmp_path, topology).start()
-    assert at_wall_clock(one, made, 6, 1, 9, 1) == [[], [7], [], [17]]
-    topology, made = ticking(plan_every(10, STREAM, 25))
-    one = RunningTask(tmp_path / "2", topology).start()
-    assert at_stream_times(one, made, 7, 24, 25, 36, 45) == [[], [], [25], [36], [45]]
-
-
 def test_should_stop_when_cancelled_from_inside_the_callback(tmp_path: Path) -> None:
     def plan(made: Ticking) -> None:
         def punctuate(time_ms: int) -> None:
@@ -121,13 +105,6 @@ def test_should_stop_when_cancelled_from_inside_the_callback(tmp_path: Path) -> 
     topology, made = ticking(plan)
     one = RunningTask(tmp_path, topology).start()
     assert at_stream_times(one, made, 5, 50, 500) == [[5], [], []]
-
-
-@pytest.mark.parametrize("interval_ms", [0, -1])
-def test_should_refuse_an_interval_under_1_ms(tmp_path: Path, interval_ms: int) -> None:
-    topology, _ = ticking(plan_every(interval_ms, STREAM))
-    with pytest.raises(StreamsRuntimeError, match=r"processor ticking.*shortest interval of a punctuation is 1 ms"):
-        RunningTask(tmp_path, topology).start()
 
 
 def test_should_need_a_commit_after_a_punctuation(tmp_path: Path) -> None:
@@ -178,31 +155,6 @@ def test_should_name_task_and_node_when_a_punctuation_fails(tmp_path: Path) -> N
         at_wall_clock(one, made, 10)
     assert f"task=0_0, node=ticking, punctuation at {START_MS + 10}: " in str(error.value)
     assert isinstance(error.value.__cause__, Trouble)
-
-
-def test_should_name_the_node_below_when_it_fails_in_a_punctuation(tmp_path: Path) -> None:
-    def plan(made: Ticking) -> None:
-        made.context.schedule(10, WALL, lambda time_ms: made.context.forward(Record("no bytes", None, time_ms)))
-
-    topology, made = ticking(plan)
-    one = RunningTask(tmp_path, topology).start()
-    one.log.fail["send"] = Trouble("send")
-    with pytest.raises(ProcessingFailed, match="node=sink"):
-        at_wall_clock(one, made, 10)
-
-
-def test_should_go_on_when_the_handler_says_so_about_a_punctuation(tmp_path: Path) -> None:
-    seen: list[FailedRecord] = []
-
-    def handler(record: FailedRecord) -> HandlerResponse:
-        seen.append(record)
-        return HandlerResponse.CONTINUE
-
-    topology, made = ticking(failing)
-    one = RunningTask(tmp_path, topology, processing_handler=handler).start()
-    assert at_wall_clock(one, made, 10, 10) == [[10], [20]]
-    assert seen[0].metadata == RecordMetadata("", -1, -1)
-    assert (seen[0].key, seen[0].value, seen[0].timestamp_ms) == (None, None, START_MS + 10)
 
 
 def test_should_write_a_dead_letter_about_a_punctuation(tmp_path: Path) -> None:

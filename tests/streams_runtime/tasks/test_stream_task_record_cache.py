@@ -32,10 +32,19 @@ from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks import record_collector
 from streams_runtime.tasks.exception_handling import dead_letter, fail, log_and_continue
 from streams_runtime.tasks.standby_task import StandbyTask
-from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, EXACTLY_ONCE, IN, OTHER, OUT, RunningTask, Trouble
+from tests.streams_runtime.tasks.running_task import (
+    COUNTS,
+    DEAD,
+    EXACTLY_ONCE,
+    IN,
+    OTHER,
+    OUT,
+    Configs,
+    RunningTask,
+    Trouble,
+    both_guarantees,
+)
 
-both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
-Configs = dict[str, object]
 PLENTY = 1_000_000
 
 
@@ -209,13 +218,6 @@ def test_should_not_send_the_removal_of_a_key_that_a_table_never_sent(tmp_path: 
     assert sent == ([] if kept else [(b"k", None), (b"other", b"v"), (b"other", None)])
 
 
-def test_should_have_no_cache_in_a_store_of_the_processor_api_that_does_not_ask_for_it(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, cache=ThreadCache(PLENTY)).start()
-    one.write(IN, "a")
-    one.run()
-    assert one.output() == ["A"]
-
-
 class Picky(Processor[str, int]):
     def process(self, record: Record[str, int]) -> None:
         if record.value == 2:
@@ -228,25 +230,6 @@ def picky() -> Topology:
     counts = words.count(store="counts")
     counts.to_stream().process(Picky)
     return builder.build()
-
-
-def test_should_ask_the_handler_about_an_error_below_a_flush_and_go_on(tmp_path: Path) -> None:
-    asked: list[FailedRecord] = []
-
-    def handler(record: FailedRecord) -> HandlerResponse:
-        asked.append(record)
-        return HandlerResponse.CONTINUE
-
-    one = caching(tmp_path, picky(), processing_handler=handler).start()
-    one.write(IN, "a", "b")
-    one.write(IN, "c", first_ms=9, key="other")
-    one.run()
-    assert one.commit() == {IN: 3}
-    (record,) = asked
-    assert (record.metadata, record.key, record.value) == (RecordMetadata("in", 0, 1), b"k", b"b")
-    assert record.timestamp_ms == 2
-    assert "PROCESS" in record.node
-    assert keys(one) == [b"k", b"other"]
 
 
 def below(table: KTable[Any, Any]) -> None:

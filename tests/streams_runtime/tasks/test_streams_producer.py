@@ -174,19 +174,6 @@ def test_should_become_task_migrated_when_a_newer_producer_has_its_id(log: Watch
     assert log.read(OUT) == [(b"k", b"v", 7)]
 
 
-@pytest.mark.parametrize("transactional_id", [None, "app-0"])
-def test_should_become_task_migrated_when_another_owner_has_claimed_since(
-    log: WatchedLog, transactional_id: str | None
-) -> None:
-    producer = StreamsProducer(log, transactional_id)
-    mine = log.claim("app", [IN])
-    log.claim("app", [IN])
-    with pytest.raises(TaskMigrated, match="committing") as error:
-        producer.commit([(mine, OFFSETS)])
-    assert isinstance(error.value.__cause__, CommitFenced)
-    assert committed(log) == {}
-
-
 def send_and_flush(producer: StreamsProducer) -> None:
     send(producer)
     producer.flush()

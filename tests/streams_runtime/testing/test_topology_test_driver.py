@@ -11,7 +11,7 @@ import pytest
 
 from assignor.errors import InputError
 from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError
-from streams_runtime.common.records import Record, RecordMetadata
+from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, ProcessorContext, PunctuationType
@@ -187,20 +187,6 @@ def test_should_raise_with_task_place_and_node_what_would_end_a_thread() -> None
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_should_go_on_without_a_failing_record_when_the_handler_says_so() -> None:
-    failed: list[tuple[str, RecordMetadata, bytes | None]] = []
-
-    def skip(record: FailedRecord) -> HandlerResponse:
-        failed.append((record.node, record.metadata, record.value))
-        return HandlerResponse.CONTINUE
-
-    with TopologyTestDriver(refusing(), processing_exception_handler=skip) as driver:
-        driver.create_input_topic("a", BYTES, BYTES).pipe_key_values([(b"k", b"1"), (b"k", b"bad"), (b"k", b"2")])
-
-        assert driver.create_output_topic("b", BYTES, BYTES).read_values() == [b"1", b"2"]
-        assert failed == [("refuse", RecordMetadata("a", 0, 1), b"bad")]
-
-
 def test_should_send_a_failing_record_to_the_dead_letter_topic() -> None:
     configs = {"errors.dead.letter.queue.topic.name": "dead"}
     driver = TopologyTestDriver(
@@ -227,18 +213,6 @@ def test_should_ask_the_other_handler_about_bytes_that_cannot_be_read() -> None:
 
         assert driver.create_output_topic("b", BYTES, LONG).read_all() == [Record(None, 3, 2)]
         assert nodes == ["in"]
-
-
-def test_should_drop_a_record_whose_extracted_timestamp_is_negative() -> None:
-    topology = Topology().add_source("in", "a", timestamp_extractor=lambda record, time_ms: record.timestamp_ms - 10)
-    topology.add_sink("out", "b", "in")
-
-    with TopologyTestDriver(topology) as driver:
-        driver.create_input_topic("a", BYTES, BYTES).pipe_records(
-            [Record(b"k", b"early", 9), Record(b"k", b"late", 12)]
-        )
-
-        assert driver.create_output_topic("b", BYTES, BYTES).read_all() == [Record(b"k", b"late", 2)]
 
 
 def test_should_let_stores_be_read_and_filled_from_the_test() -> None:

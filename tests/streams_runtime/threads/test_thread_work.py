@@ -124,23 +124,6 @@ def test_should_give_up_when_the_log_is_away_for_longer_than_task_timeout(
     thread.close()
 
 
-def test_should_write_nothing_of_a_punctuation_when_another_owner_has_claimed_the_task(thread: Rig) -> None:
-    """No offset moves with a punctuation, so it is the claim alone that stops a zombie."""
-    thread.run(EVERYTHING)
-    task = thread.active(COUNT_0)
-    runtime = task.runtime
-
-    def write(at_ms: int) -> None:
-        runtime.collector.sink("late", TOTALS)(b"late", b"", at_ms, ())
-
-    thread.schedule(COUNT_0, PunctuationType.WALL_CLOCK_TIME, write)
-    thread.log.claim(APPLICATION, task.input_partitions)
-    with pytest.raises(TaskMigrated):
-        thread.passes()
-    thread.work.manager.handle_lost_all()
-    assert thread.log.end_offsets([TopicPartition(TOTALS, 0)]) == {TopicPartition(TOTALS, 0): 0}
-
-
 def test_should_not_count_a_jump_of_the_clock_as_time_without_progress(
     thread: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,18 +317,6 @@ def test_should_wait_for_records_no_longer_than_to_the_next_commit(thread: Rig) 
     assert thread.work._wait_ms() == 30
 
 
-def test_should_wait_for_records_no_longer_than_to_the_next_wall_clock_punctuation(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    thread.commits = False
-    thread.run([SPLIT_0])
-    due_ms = thread.clock.now_ms() + 7
-    monkeypatch.setattr(StreamTask, "next_wall_clock_punctuation_ms", lambda _task: due_ms)
-    assert thread.work._wait_ms() == 7
-    thread.clock.ms += 10
-    assert thread.work._wait_ms() == 0
-
-
 def test_should_not_wait_for_records_when_the_pass_before_had_something_to_do(
     thread: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -432,19 +403,6 @@ def test_should_write_what_a_punctuation_has_sent_without_a_commit(tmp_path: Pat
     thread.clock.ms += 1
     thread.one_pass()
     assert thread.totals() == {"punctuated": 0}
-    thread.close()
-
-
-def test_should_write_nothing_before_the_commit_under_exactly_once(tmp_path: Path) -> None:
-    thread = rig(tmp_path, EXACTLY)
-    thread.run(EVERYTHING)
-    thread.commits = False
-    thread.write(["the cat"])
-    thread.passes(3)
-    assert words_written(thread) == 0
-    thread.commits = True
-    thread.passes(3)
-    assert thread.totals() == {"the": 1, "cat": 1}
     thread.close()
 
 

@@ -11,10 +11,9 @@ from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError, InputError
 from assignor.explain import explain_placement
-from assignor.task_assignors.base import PlacementProblem, TaskAssignor
+from assignor.task_assignors.base import PlacementProblem, RackInformation, TaskAssignor
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
-from assignor.task_assignors.rack_information import RackInformation
-from assignor.task_assignors.racks.costs import Costs, RackTraffic
+from assignor.task_assignors.racks.optimization import Costs, RackTraffic
 from assignor.task_assignors.racks.task_graph import TaskGraph
 from assignor.task_assignors.sticky import FallbackPriorTaskAssignor, LegacyStickyTaskAssignor
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, Role, TaskId, TopicPartition

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.task_assignors.racks.first_flow import first_owners, shares
-from assignor.task_assignors.racks.task_graph import Row, TaskGraph
+from assignor.task_assignors.racks.task_graph import Row, TaskGraph, first_owners, shares
 from tests.assignor.task_assignors.racks.plain_flow import plain_first_owners, plain_solution
 
 Case = tuple[list[int], list[range], list[Row], int, list[list[int]] | None]

@@ -1,1 +1,0 @@
-"""What a call costs that reaches a coordinator which does not own its group: sent on to the owner, or passed on."""

@@ -1,0 +1,249 @@
+"""The HTTP client for calls of a coordinator: it leads a call from address to address and reads refusals.
+
+    call --> the next address of the route (`addresses.py`) --> an answer, a refusal, or no answer at any address
+
+The caller brings its policy: the headers, whether connections are kept (`KeptConnections`), and for each call its time
+and how it is repeated. The token may change while the client lives. Commands that make no call do not import this
+module, because it loads httpx.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+
+from assignor.errors import InputError
+from coordinator_client.access.tls import client_context, tls_problem
+from coordinator_client.addresses import REDIRECT, Attempt, CallRoute, CoordinatorAddresses, CoordinatorCall
+from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, refusal_of
+from coordinator_client.kept_connections import KeptConnections
+
+if TYPE_CHECKING:
+    import tenacity  # the commands of the coordinator repeat no call, and are installed without it
+
+_LONGEST_CONNECT_S = 2.0
+_SHORTEST_STEP_S = 0.001
+_STEPS = ("connect", "pool", "read", "write")
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+_CONNECTION_ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorAnswer:
+    """`address`: of the coordinator that answered. `url`: with path and query. `headers`: by name, in any case."""
+
+    address: str
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object in `content`. Raises ValueError, whose text says that there is none."""
+        try:
+            document = json.loads(self.content)
+        except ValueError:
+            raise ValueError("the answer is not JSON") from None
+        if not isinstance(document, dict):
+            raise ValueError("the answer is not a JSON object")
+        return document
+
+
+class CoordinatorHttpClient:
+    """Calls one coordinator, or several of one database. Several threads may use it at once. Close it after use.
+
+    `token`: the bearer token, if any. `headers`: of every call. `keep_connections`: one connection to each address, as
+    `KeptConnections` says; then one thread at a time may call. `name_errors`: the text of a missing answer begins with
+    httpx's name of the error.
+
+    Raises InputError for files of certificates that cannot be used, and for an address that httpx cannot call, which
+    would otherwise look like a coordinator that is down.
+    """
+
+    def __init__(
+        self,
+        addresses: CoordinatorAddresses,
+        token: str | CallerToken | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        keep_connections: bool = False,
+        name_errors: bool = False,
+    ) -> None:
+        for url in addresses.urls:
+            try:
+                httpx.URL(url)
+            except httpx.InvalidURL as error:
+                raise InputError(f"is no address of a coordinator: {error}", url) from None
+        self._addresses = addresses
+        self._name_errors = name_errors
+        connect = partial(http_client, token=token, headers=headers)
+        self._kept = KeptConnections(connect) if keep_connections else None
+        self._shared = None if keep_connections else connect(addresses.secured, limits=_LIMITS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """By the thread that calls, if connections are kept."""
+        for each in (self._kept, self._shared):
+            if each is not None:
+                each.close()
+
+    def break_off(self) -> None:
+        """End the call that is being held over a kept connection, and all later ones. Any thread may call this."""
+        assert self._kept is not None
+        self._kept.break_off()
+
+    def call(
+        self,
+        method: str,
+        call: CoordinatorCall,
+        *,
+        accept: tuple[int, ...] = (),
+        retrying: tenacity.Retrying | None = None,
+        **content: Any,
+    ) -> CoordinatorAnswer:
+        """The answer of the first coordinator that gives one.
+
+        `accept`: statuses beside those of success that are no error. `retrying`: the pauses and the end when the call
+        is repeated, which it is while no coordinator has taken it; None: it is not repeated. `content`: `json`,
+        `content` and `headers` of the request, as httpx takes them. Raises CoordinatorRefused, NoAnswer.
+        """
+
+        def once() -> CoordinatorAnswer:
+            address, response = self._answer(method, call, content)
+            if not response.is_success and response.status_code not in accept:
+                retry_after = response.headers.get("Retry-After", "")
+                refusal = refusal_of(response.status_code, response.content, response.reason_phrase, retry_after)
+                raise CoordinatorRefused(refusal, address)
+            url = str(response.request.url)
+            return CoordinatorAnswer(address, url, response.status_code, response.headers, response.content)
+
+        return once() if retrying is None else retrying.copy(retry=_was_not_taken, reraise=True)(once)
+
+    def _answer(self, method: str, call: CoordinatorCall, content: Mapping[str, Any]) -> tuple[str, httpx.Response]:
+        """The answer, which may be a refusal, and the address that it is from.
+
+        When no coordinator can serve the call, the last one that said so is the answer: status 502, 503 or 504. Raises
+        NoAnswer.
+        """
+        route = CallRoute(self._addresses, call)
+        ends_s = time.monotonic() + call.longest_s
+        last: tuple[str, httpx.Response] | None = None
+        while (attempt := route.next(ends_s - time.monotonic())) is not None:
+            opened = 0 if self._kept is None else self._kept.opened
+            try:
+                response = self._send(method, attempt, content)
+            except (httpx.RequestError, httpx.InvalidURL) as error:
+                # if none was opened for this request, the connection that ended had carried answers before
+                ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
+                route.unanswered(attempt, self._text_of(error), old_connection_ended=ended)
+                continue
+            is_answer = route.answered(attempt, response.status_code, response.headers.get("Location"))
+            if is_answer or response.status_code != REDIRECT:
+                last = attempt.address, response
+            if is_answer:
+                break
+        if last is None:
+            raise NoAnswer(route.outcomes, self._addresses)
+        address, response = last
+        # a server error may be a proxy's: then no coordinator knows of the new connection, and the old one stays
+        if self._kept is not None and not response.is_server_error:
+            self._kept.keep_only(address, response)
+        return last
+
+    def _send(self, method: str, attempt: Attempt, content: Mapping[str, Any]) -> httpx.Response:
+        extensions: dict[str, Any] = {"timeout": TimeLeft(attempt.timeout_s)}
+        http = self._shared
+        if self._kept is not None:
+            http = self._kept.client_of(attempt.address)
+            extensions["trace"] = self._kept.trace
+        assert http is not None, "it is shared, or kept"
+        return http.request(method, attempt.url, extensions=extensions, **content)
+
+    def _text_of(self, error: Exception) -> str:
+        if self._name_errors:
+            return tls_problem(error) or f"{type(error).__name__}: {error}"
+        return transport_problem(error)
+
+
+def transport_problem(error: Exception) -> str:
+    """Why no answer came: what to do about TLS, or the error's own text."""
+    return tls_problem(error) or str(error) or type(error).__name__
+
+
+def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx.Client:
+    """A client that sends this token. `url`: one of those that are called; what TLS needs is read at once if it is of
+    https. `more`: as `httpx.Client` takes it. Raises InputError for files of certificates that cannot be used.
+    """
+    return httpx.Client(auth=BearerAuth(token), **_direct(url), **more)
+
+
+def async_http_client(url: str, **more: Any) -> httpx.AsyncClient:
+    """The same for an event loop, without a token."""
+    return httpx.AsyncClient(**_direct(url), **more)
+
+
+def _direct(url: str) -> dict[str, Any]:
+    # a proxy that the environment names is for the world outside: it must not see calls of a coordinator
+    return {"trust_env": False, "verify": client_context(url, httpx.create_ssl_context)}
+
+
+class BearerAuth(httpx.Auth):
+    """Sends `token` with each call. A call that is refused because the token's file has another token by now is sent
+    once more with that.
+    """
+
+    def __init__(self, token: str | CallerToken | None) -> None:
+        self._token = token if isinstance(token, CallerToken) else CallerToken(token)
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        sent = self._token.current()
+        _authorize(request, sent)
+        response = yield request
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            newest = self._token.reread()
+            if newest != sent:
+                _authorize(request, newest)
+                yield request
+
+
+def _authorize(request: httpx.Request, token: str | None) -> None:
+    if token:
+        request.headers["Authorization"] = f"Bearer {token}"
+
+
+class TimeLeft(Mapping[str, float]):
+    """What is left of `timeout_s`, in seconds, as httpx asks for it before each step: so that connecting, TLS, sending
+    and waiting together take no longer. Connecting never takes longer than 2 s.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._ends_s = time.monotonic() + timeout_s
+
+    def __getitem__(self, step: str) -> float:
+        if step not in _STEPS:
+            raise KeyError(step)
+        left_s = max(self._ends_s - time.monotonic(), _SHORTEST_STEP_S)
+        return min(left_s, _LONGEST_CONNECT_S) if step == "connect" else left_s
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_STEPS)
+
+    def __len__(self) -> int:
+        return len(_STEPS)
+
+
+def _was_not_taken(state: tenacity.RetryCallState) -> bool:
+    """Whether the call can be repeated: no answer was read, or its coordinator did not take it."""
+    error = None if state.outcome is None else state.outcome.exception()
+    return isinstance(error, NoAnswer) or (isinstance(error, CoordinatorRefused) and error.refusal.may_be_repeated)

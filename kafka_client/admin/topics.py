@@ -1,0 +1,186 @@
+"""Brokers and topics: read as values, created and awaited, changed, deleted and awaited. Each function makes one try.
+
+Rules:
+- An existing topic is accepted if it has the requested number of partitions. If one topic has another number, no topic
+  is created. Topics are created with all of their configs at once.
+- Creation is complete when every partition has a leader: a broker learns of a new topic some time after the controller
+  has created it. A broker also forgets a deleted topic late, so a deletion waits until no broker that was asked knows
+  the topic. While a topic is being deleted, creating it fails; the caller's retries go on until the time-out.
+- Configs are changed one by one (KIP-339): the older request, AlterConfigs, replaces all configs of a topic.
+
+Source: `InternalTopicManager.makeReady`, `CreateTopicsHandler`, `KafkaAdminClient.createPartitions`,
+`KafkaAdminClient.incrementalAlterConfigs`, `KafkaAdminClient.deleteTopics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aiokafka.protocol.admin import CreatePartitionsRequest, DeleteTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.metadata import MetadataRequest
+
+from assignor.cluster import Broker, TopicMetadata
+from assignor.topology.internal_topics import CreatedTopic
+from kafka_client.connections import Connections
+from kafka_client.error_codes import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, check, is_retriable
+from kafka_client.errors import NotNow, TopicHasOtherPartitions, UnknownTopic
+from kafka_client.requests.admin_requests import (
+    DELETE_CONFIG,
+    SET_CONFIG,
+    TOPIC,
+    CreateTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
+
+_SET_ON_THE_TOPIC = 1
+"""A source of a config. Source: `DescribeConfigsResponse.ConfigSource`."""
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """`topics`: without those that do not exist. A partition without a leader has NO_LEADER."""
+
+    brokers: tuple[Broker, ...]
+    topics: Mapping[str, TopicMetadata]
+    controller_id: int
+
+
+async def fetch_metadata(connections: Connections, topics: Iterable[str] | None) -> ClusterMetadata:
+    """One try. `topics`: None for all topics that the user may see; no topic is created. Raises NotNow,
+    KafkaRefused.
+    """
+    names = None if topics is None else sorted(set(topics))
+    answer = await connections.send(MetadataRequest(names, allow_auto_topic_creation=False))
+    if not answer.brokers:
+        raise NotNow("the cluster has no brokers yet")
+    connections.set_brokers({node_id: (host, port) for node_id, host, port, _ in answer.brokers})
+    found: dict[str, TopicMetadata] = {}
+    for code, topic, _, partitions in answer.topics:
+        if code == UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        if names is not None or not is_retriable(code):  # a topic that is being created must not hide all others
+            check(code, f"topic {topic}")
+        if partitions:
+            found[topic] = _topic(partitions)
+    return ClusterMetadata(
+        tuple(Broker(node_id, rack) for node_id, _, _, rack in sorted(answer.brokers)),
+        dict(sorted(found.items())),
+        answer.controller_id,
+    )
+
+
+def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]]]) -> TopicMetadata:
+    """Each partition is error code, number, leader, replicas, in-sync replicas, offline replicas."""
+    in_order = sorted(partitions, key=lambda partition: partition[1])
+    return TopicMetadata(
+        len(in_order),
+        replicas=tuple(tuple(partition[3]) for partition in in_order),
+        leaders=tuple(partition[2] for partition in in_order),
+    )
+
+
+async def create_topics(connections: Connections, topics: Mapping[str, CreatedTopic], request_timeout_s: float) -> None:
+    """One try. Raises NotNow until all exist and have leaders; KafkaRefused, TopicHasOtherPartitions."""
+    if not topics:
+        return
+    metadata = await fetch_metadata(connections, topics)
+    for name, topic in topics.items():
+        there = metadata.topics.get(name)
+        if there is not None and there.partitions != topic.partitions:
+            raise TopicHasOtherPartitions(f"topic {name} has {there.partitions} partitions, not {topic.partitions}")
+    missing = [name for name in topics if name not in metadata.topics]
+    if missing:
+        request = CreateTopicsRequest(
+            [
+                (
+                    name,
+                    topics[name].partitions,
+                    topics[name].replication_factor,
+                    [],
+                    sorted(topics[name].configs.items()),
+                )
+                for name in missing
+            ],
+            round(request_timeout_s * 1000),
+        )
+        controller = metadata.controller_id if any(b.id == metadata.controller_id for b in metadata.brokers) else None
+        answer = await connections.send(request, controller)
+        for name, code, message in answer.topic_errors:
+            if code != TOPIC_ALREADY_EXISTS:
+                check(code, f"topic {name}", message)
+        metadata = await fetch_metadata(connections, topics)
+    for name in topics:
+        check_leaders(name, metadata.topics.get(name))
+
+
+async def topic_configs(connections: Connections, topics: Iterable[str], only_own: bool) -> dict[str, dict[str, str]]:
+    """One try. Missing topics and secret values are left out. Raises NotNow, KafkaRefused."""
+    names = sorted(set(topics))
+    if not names:
+        return {}
+    answer = await connections.send(DescribeConfigsRequest([(TOPIC, name, None) for name in names]))
+    found: dict[str, dict[str, str]] = {}
+    for code, message, _, name, entries in answer.resources:
+        if code == UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        check(code, f"topic {name}", message)
+        found[name] = {
+            key: value
+            for key, value, _, source, _, _ in entries
+            if value is not None and (not only_own or source == _SET_ON_THE_TOPIC)
+        }
+    return found
+
+
+def check_leaders(name: str, topic: TopicMetadata | None) -> None:
+    """Raises NotNow until the topic is there and each of its partitions has a leader."""
+    if topic is None or topic.leaders is None or NO_LEADER in topic.leaders:
+        raise NotNow(f"topic {name} does not have all of its leaders yet")
+
+
+async def add_partitions(connections: Connections, name: str, count: int, request_timeout_s: float) -> None:
+    """One try. Raises NotNow until the topic has so many partitions with leaders; KafkaRefused, UnknownTopic."""
+    metadata = await fetch_metadata(connections, [name])
+    if name not in metadata.topics:
+        raise UnknownTopic(f"there is no topic {name}")
+    if metadata.topics[name].partitions < count:
+        controller = metadata.controller_id if any(b.id == metadata.controller_id for b in metadata.brokers) else None
+        request = CreatePartitionsRequest([(name, (count, None))], round(request_timeout_s * 1000), False)
+        answer = await connections.send(request, controller)
+        for topic, code, message in answer.topic_errors:
+            check(code, f"topic {topic}", message)
+        metadata = await fetch_metadata(connections, [name])
+    topic = metadata.topics.get(name)
+    check_leaders(name, topic)
+    if topic is None or topic.partitions < count:
+        raise NotNow(f"topic {name} does not have {count} partitions yet")
+
+
+async def alter_configs(connections: Connections, topic: str, changes: Mapping[str, str | None]) -> None:
+    """One try. `changes`: None for a config to reset. Raises NotNow, KafkaRefused."""
+    operations = [
+        (key, DELETE_CONFIG if value is None else SET_CONFIG, value) for key, value in sorted(changes.items())
+    ]
+    answer = await connections.send(IncrementalAlterConfigsRequest(topic, operations))
+    for code, message, _, name in answer.responses:
+        check(code, f"topic {name}", message)
+
+
+async def delete_topics(connections: Connections, names: Sequence[str], request_timeout_s: float) -> None:
+    """One try; a topic that is not there is fine. Raises NotNow until none is there, KafkaRefused."""
+    metadata = await fetch_metadata(connections, names)
+    there = [name for name in names if name in metadata.topics]
+    if not there:
+        return
+    controller = metadata.controller_id if any(b.id == metadata.controller_id for b in metadata.brokers) else None
+    answer = await connections.send(DeleteTopicsRequest(there, round(request_timeout_s * 1000)), controller)
+    for name, code in answer.topic_error_codes:
+        if code != UNKNOWN_TOPIC_OR_PARTITION:
+            check(code, f"topic {name}")
+    metadata = await fetch_metadata(connections, names)
+    for name in names:
+        if name in metadata.topics:
+            raise NotNow(f"the brokers still know topic {name}")

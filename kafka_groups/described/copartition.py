@@ -1,0 +1,283 @@
+"""Which sources of a described topology are co-partitioned, decided where the text leaves it open.
+
+An open fact that changes no number of partitions is decided either way, with a word. One that changes a number, or
+whether Kafka refuses the topics, has to be answered by the caller, unless the cluster shows what ran. Source:
+`CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from assignor.errors import InputError
+from assignor.topology.definition import TopologyDefinition
+from kafka_groups.described.shown_joins import Copartitioning, Sources, copartitionings
+
+COPARTITIONED = "--copartitioned"
+NOT_COPARTITIONED = "--not-copartitioned"
+"""The options with which a user answers."""
+
+_MOST_ORDERS = 120
+"""Orders of calls that are tried: all of five."""
+
+MISSING_TOPICS = "source topics are missing"
+"""The outcome when the cluster lacks topics that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopartitionFacts:
+    """What the caller knows: topics of which Kafka requires equal numbers of partitions, and topics of which it does
+    not. Each as `Topology#describe` names them, or with the application id in front.
+    """
+
+    together: Collection[frozenset[str]] = ()
+    apart: Collection[frozenset[str]] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.together or self.apart)
+
+
+@dataclass(frozen=True, slots=True)
+class CopartitionedSources:
+    """`sources`: groups of source nodes, in the order in which the joins were added."""
+
+    sources: tuple[Sources, ...]
+    assumptions: tuple[str, ...] = ()
+
+
+class CopartitionChoice:
+    """Decides what the text leaves open: by what the caller knows, by what ran, or because it comes to the same.
+
+    `outcome`: the partition counts of all repartition topics with these groups of sources, or a word for Kafka's
+    refusal; None when the topics of the cluster are not known. `existing`: full names of the topics of the cluster.
+    `has_run`: the group has completed a rebalance, so Kafka did not refuse the topics.
+    """
+
+    def __init__(
+        self,
+        definition: TopologyDefinition,
+        application_id: str,
+        facts: CopartitionFacts,
+        existing: Collection[str],
+        outcome: Callable[[tuple[Sources, ...]], Mapping[str, int] | str] | None,
+        *,
+        has_run: bool,
+    ) -> None:
+        self._definition = definition
+        self._application_id = application_id
+        self._facts = facts
+        self._existing = existing
+        self._outcome = outcome
+        self._has_run = has_run
+
+    def decided(self) -> CopartitionedSources:
+        """Raises InputError: for facts that do not fit the topology, and for each open fact that decides something."""
+        shown = copartitionings(self._definition)
+        found = [self._by_facts(each) for each in shown]
+        given = tuple(
+            sources
+            for sources in self._given_groups()
+            if not any(set(sources) == set(each.alternatives[0]) for each in found if len(each.alternatives) == 1)
+        )
+        certain = tuple(each.alternatives[0] if len(each.alternatives) == 1 else () for each in found) + given
+        open_ = [index for index, each in enumerate(found) if len(each.alternatives) > 1]
+        chosen = list(certain)
+        assumptions: list[str] = []
+        questions: dict[frozenset[frozenset[str]], str] = {}
+        for index in open_:
+            each = found[index]
+            outcomes = self._outcomes(certain, index, each.alternatives)
+            decided = self._by_what_ran(each, outcomes)
+            if decided is None:
+                alternatives = frozenset(map(self._topics, each.alternatives))
+                questions.setdefault(alternatives, self._question(each, outcomes))
+                continue
+            chosen[index] = decided
+            assumptions.append(self._assumption(each, decided))
+        if questions:
+            raise InputError("; ".join(questions.values()), "co-partitioned topics")
+        self._check_answers(shown, chosen)
+        return CopartitionedSources(self._in_order(found, chosen), tuple(dict.fromkeys(assumptions)))
+
+    def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
+        """Raises InputError when one answer fits several joins, and would decide something if it were for one alone:
+        an answer names topics, not joins.
+        """
+        if self._outcome is None:
+            return
+        for topics in self._facts.together:
+            answered: dict[str, list[int]] = {}
+            for index, each in enumerate(shown):
+                if len(each.alternatives) > 1 and self._topics(chosen[index]) == self._short(topics):
+                    answered.setdefault(each.call, []).append(index)
+            if len(answered) < 2:
+                continue
+            for indexes in answered.values():
+                outcomes = [self._outcome(self._in_order(shown, chosen))]
+                for alternative in shown[indexes[0]].alternatives:
+                    changed = [alternative if index in indexes else each for index, each in enumerate(chosen)]
+                    outcomes.append(self._outcome(self._in_order(shown, changed)))
+                if any(outcome != outcomes[0] for outcome in outcomes):
+                    nodes = ", ".join(shown[indexes[0]].node for indexes in answered.values())
+                    raise InputError(
+                        f"the answer {','.join(sorted(topics))} fits several joins and cogroups: {nodes}. "
+                        f"{_what_it_decides(outcomes)}; give the topology as JSON",
+                        COPARTITIONED,
+                    )
+
+    def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
+        """The groups in the order of the calls, as far as it matters: Kafka's builder joins a group with the first
+        group before it that shares a topic, and with no other.
+
+        `chosen`: the sources of each of `found`, then the groups that the caller named.
+        Raises InputError when the order decides something, and names of the user's own hide it.
+        """
+        calls = [(each, group) for each, group in zip(found, chosen, strict=False) if group]
+        named = tuple(filter(None, chosen[len(found) :]))
+        orders = _possible_orders([(each.earliest, each.latest) for each, _ in calls])
+        groups = dict.fromkeys(
+            (*(calls[index][1] for index in order), *named) for order in itertools.islice(orders, _MOST_ORDERS)
+        )
+        first = next(iter(groups))
+        if self._outcome is None or len(groups) == 1:
+            return first
+        outcomes = {each: self._outcome(each) for each in groups}
+        if self._ran(itertools.chain.from_iterable(first)):
+            outcomes = {each: outcome for each, outcome in outcomes.items() if not isinstance(outcome, str)} or outcomes
+        different = list(outcomes.values())
+        if all(each == different[0] for each in different):
+            return next(iter(outcomes))
+        hidden = [each.node for each, _ in calls if each.earliest < each.latest]
+        raise InputError(
+            "the text does not say in which order the program made the joins and cogroups with names of its own: "
+            f"{', '.join(hidden)}. {_what_it_decides(different)}; give the topology as JSON",
+            "co-partitioned topics",
+        )
+
+    def _by_facts(self, found: Copartitioning) -> Copartitioning:
+        """With the alternatives that the facts allow."""
+        left = [sources for sources in found.alternatives if not self._is_apart(sources)]
+        if not left:
+            if len(found.alternatives) == 1:
+                names = ", ".join(sorted(self._topics(found.alternatives[0])))
+                raise InputError(f"a join or cogroup needs equal numbers of partitions of {names}", NOT_COPARTITIONED)
+            return replace(found, alternatives=((),))
+        known = [
+            sources
+            for sources in left
+            if sources and any(self._topics(sources) <= self._short(topics) for topics in self._facts.together)
+        ]
+        if known:  # the largest: each smaller group is part of what the caller named
+            return replace(found, alternatives=(max(known, key=lambda sources: len(self._topics(sources))),))
+        return replace(found, alternatives=tuple(left))
+
+    def _is_apart(self, sources: Sources) -> bool:
+        topics = self._topics(sources)
+        return any(self._short(apart) <= topics for apart in self._facts.apart)
+
+    def _given_groups(self) -> tuple[Sources, ...]:
+        read = {topic: name for name in self._definition.nodes for topic in self._definition.source_topics(name)}
+        for option, groups in ((COPARTITIONED, self._facts.together), (NOT_COPARTITIONED, self._facts.apart)):
+            for topics in groups:
+                unread = sorted(self._short(topics) - read.keys())
+                if unread:
+                    raise InputError(f"the topology does not read {', '.join(unread)}", option)
+                if len(topics) < 2:
+                    raise InputError(f"name at least two topics, not {', '.join(topics)} alone", option)
+        return tuple(
+            tuple(dict.fromkeys(read[topic] for topic in sorted(self._short(topics))))
+            for topics in self._facts.together
+        )
+
+    def _outcomes(
+        self, certain: tuple[Sources, ...], index: int, alternatives: tuple[Sources, ...]
+    ) -> list[Mapping[str, int] | str]:
+        if self._outcome is None:
+            return [{} for _ in alternatives]
+        return [
+            self._outcome(tuple(filter(None, (*certain[:index], each, *certain[index + 1 :])))) for each in alternatives
+        ]
+
+    def _by_what_ran(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
+        """None when the caller has to decide it."""
+        if all(each == outcomes[0] for each in outcomes) and outcomes[0] != MISSING_TOPICS:
+            return found.alternatives[0]
+        accepted = [
+            each for each, outcome in zip(found.alternatives, outcomes, strict=True) if not isinstance(outcome, str)
+        ]
+        ran = self._ran(source for sources in found.alternatives for source in sources)
+        return accepted[0] if ran and len(accepted) == 1 else None
+
+    def _ran(self, sources: Iterable[str]) -> bool:
+        """Whether Kafka has accepted the topics of these sources: the group, or its repartition topics, exist."""
+        internal = [
+            self._definition.full_topic(topic, self._application_id)
+            for topic in self._topics(sources)
+            if topic in self._definition.repartition_topics
+        ]
+        return self._has_run or (bool(internal) and all(topic in self._existing for topic in internal))
+
+    def _question(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> str:
+        topics = [self._topics(each) for each in found.alternatives]
+        groups = [",".join(sorted(each)) for each in topics if len(each) > 1]
+        ways = [f"{COPARTITIONED} {group}" for group in groups]
+        if len(groups) < len(topics):
+            ways += [f"{NOT_COPARTITIONED} {group}" for group in groups]
+        return (
+            f"the text does not say whether Kafka requires equal numbers of partitions of {' or of '.join(groups)}: "
+            f"{found.reason}. {_what_it_decides(outcomes)}; say {' or '.join(ways)}"
+        )
+
+    def _assumption(self, found: Copartitioning, chosen: Sources) -> str:
+        topics = {topic for sources in found.alternatives for topic in self._topics(sources)}
+        names = ", ".join(sorted(self._definition.full_topic(topic, self._application_id) for topic in topics))
+        word = "co-partitioned" if chosen else "not co-partitioned"
+        return f"assumed to be {word}: {names}: {found.reason}"
+
+    def _topics(self, sources: Iterable[str]) -> frozenset[str]:
+        return frozenset(topic for source in sources for topic in self._definition.source_topics(source))
+
+    def _short(self, topics: Iterable[str]) -> frozenset[str]:
+        """Internal topics without the application id."""
+        prefix = f"{self._application_id}-"
+        return frozenset(
+            topic.removeprefix(prefix) if topic.removeprefix(prefix) in self._definition.repartition_topics else topic
+            for topic in topics
+        )
+
+
+def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
+    """The orders in which calls can have come; the given order first.
+
+    `calls`: for each call the smallest and the largest number that it can have.
+    """
+
+    begun: list[tuple[tuple[int, ...], int]] = [((), min((earliest for earliest, _ in calls), default=0))]
+    while begun:
+        order, reached = begun.pop()
+        left = [index for index in range(len(calls)) if index not in order]
+        if not left:
+            yield order
+            continue
+        first_to_end = min(calls[index][1] for index in left)
+        for index in reversed(left):
+            number = max(reached, calls[index][0])
+            if number <= first_to_end:  # else no number would be left for the call that ends first
+                begun.append(((*order, index), number))
+
+
+def _what_it_decides(outcomes: Sequence[Mapping[str, int] | str]) -> str:
+    if MISSING_TOPICS in outcomes:
+        return "What it decides is not known while source topics are missing"
+    counts = [each for each in outcomes if not isinstance(each, str)]
+    if len(counts) < len(outcomes):
+        refusals = sorted({each for each in outcomes if isinstance(each, str)})
+        return f"It decides whether the group runs: {', '.join(refusals)}"
+    texts = [
+        f"{topic} ({' or '.join(str(each.get(topic)) for each in counts)})"
+        for topic in sorted({topic for each in counts for topic in each})
+        if len({each.get(topic) for each in counts}) > 1
+    ]
+    return f"It decides the partitions of {', '.join(texts)}"

@@ -1,0 +1,259 @@
+"""A group's topology from the text that Java's `Topology#describe` prints.
+
+The text has the nodes, their edges, stores and topics under the names that the user knows. It does not have what else
+Kafka's builder was told: which topics are internal, which stores are logged and how, which sources are co-partitioned,
+and fixed partition counts. These follow from the graph, from the names that the DSL gives, or from the topics of the
+cluster; a repartition topic has a fixed count when its count on the cluster differs from the one that follows from the
+topics upstream. Whatever else had to be assumed is reported.
+Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for what the DSL makes of a
+call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from assignor.cluster import Cluster, TopicMetadata
+from assignor.configs import AssignmentConfigs
+from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TopologyError
+from assignor.topology.assembly import assemble
+from assignor.topology.definition import TopologyDefinition
+from assignor.topology.group_topology import ChangelogConfig, GroupTopology
+from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
+from kafka_groups.described.copartition import (
+    MISSING_TOPICS,
+    CopartitionChoice,
+    CopartitionFacts,
+)
+from kafka_groups.described.graph import described_graph
+from kafka_groups.described.shown_joins import Sources
+from kafka_groups.described.stores import SeenChangelogs, StoreFacts, described_stores
+from kafka_groups.described.text import read_description
+
+_NO_FACTS = StoreFacts()
+_NO_COPARTITION_FACTS = CopartitionFacts()
+_REFUSED = "Kafka refuses unequal numbers"
+_ORDERS_TRIED = 24
+_DEFAULT_CONFIGS = AssignmentConfigs()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTopology:
+    """`assumptions`: one sentence for each thing that the text does not say and that was assumed. `stores_in_doubt`:
+    the stores whose kind (key-value, windowed, versioned) was assumed, each with the kinds that it can have.
+    """
+
+    topology: GroupTopology
+    assumptions: tuple[str, ...] = ()
+    stores_in_doubt: tuple[str, ...] = ()
+
+
+def topology_from_description(
+    text: str,
+    application_id: str,
+    partition_counts: Mapping[str, int] | None = None,
+    *,
+    stores: StoreFacts = _NO_FACTS,
+    copartition: CopartitionFacts = _NO_COPARTITION_FACTS,
+    changelog_configs: Mapping[str, Mapping[str, str]] | None = None,
+    configs: AssignmentConfigs = _DEFAULT_CONFIGS,
+    has_run: bool = False,
+    creates_missing: bool = False,
+) -> DescribedTopology:
+    """The topology as Kafka's leader has it, with the application id in front of internal topics.
+
+    `partition_counts`: all topics of the cluster; without them every store counts as logged. `stores`, `copartition`:
+    what the caller knows about stores and about co-partitioned topics. `changelog_configs`: changelog topic to the
+    configs set on the topic itself, of as many as the caller may read; None when it did not ask. `configs`: the
+    application's, with which its changelogs were created. `has_run`: the group has completed a rebalance, so a
+    changelog that does not exist is not wanted, even when none exists. `creates_missing`: the caller creates missing
+    topics, so a changelog that does not exist will be created.
+    Raises InputError: with the line for text that is not a description, for `stores` and `copartition` that do not fit
+    it, and for what the text does not tell and would change the partitions of a topic.
+    """
+    graph = described_graph(read_description(text), application_id, partition_counts)
+    counts = partition_counts or {}
+    seen = SeenChangelogs(partition_counts, changelog_configs, configs)
+    found = described_stores(
+        graph.definition, application_id, seen, stores, has_run=has_run, creates_missing=creates_missing
+    )
+    definition = replace(graph.definition, stores=found.definitions)
+
+    def outcome(sources: tuple[Sources, ...]) -> Mapping[str, int] | str:
+        return _outcome(replace(definition, copartitioned_sources=sources), application_id, counts)
+
+    groups = CopartitionChoice(
+        definition,
+        application_id,
+        copartition,
+        counts,
+        None if partition_counts is None else outcome,
+        has_run=has_run,
+    ).decided()
+    definition = replace(definition, copartitioned_sources=groups.sources)
+    try:
+        repartition = repartition_counts(definition, application_id, counts)
+        topology = assemble(replace(definition, repartition_topics=repartition.fixed), application_id)
+    except TopologyError as error:
+        raise InputError(str(error), "topology") from None
+    if partition_counts is not None:
+        _check_order_of_changelogs(topology, found.assumed, partition_counts)
+    return DescribedTopology(
+        _as_led(topology),
+        (
+            *graph.assumptions,
+            *found.assumptions,
+            *groups.assumptions,
+            *repartition.assumptions,
+        ),
+        found.in_doubt,
+    )
+
+
+def _as_led(topology: GroupTopology) -> GroupTopology:
+    """Kafka's leader does not see a subtopology whose patterns fit no topic, which has no tasks, nor the topic of a
+    sink that chooses it for each record.
+    """
+    return replace(
+        topology,
+        subtopologies=tuple(
+            replace(each, sink_topics=tuple(topic for topic in each.sink_topics if topic))
+            for each in topology.subtopologies
+            if each.source_topics
+        ),
+    )
+
+
+def _check_order_of_changelogs(
+    topology: GroupTopology, assumed_stores: Collection[str], partition_counts: Mapping[str, int]
+) -> None:
+    """Raises InputError when the count of a repartition topic that is not there follows from assumed stores.
+
+    Kafka's leader walks the subtopologies in the order of a hash map, in which the configs of the changelogs count, and
+    a repartition topic gets the largest count that is known when its turn comes.
+    """
+    missing = {
+        topic.name
+        for each in topology.subtopologies
+        for topic in each.repartition_source_topics
+        if topic.name not in partition_counts
+    }
+    in_doubt = [
+        store.name for each in topology.subtopologies for store in each.stores if store.name in set(assumed_stores)
+    ]
+    if not missing or not in_doubt:
+        return
+    counted = [_counts_or_refusal(each, partition_counts) for each in _with_other_changelogs(topology, set(in_doubt))]
+    possible = {
+        topic: {counts.get(topic) for counts in counted if not isinstance(counts, str)} for topic in sorted(missing)
+    }
+    differing = [
+        f"{topic} ({' or '.join(map(str, sorted(filter(None, counts))))})"
+        for topic, counts in possible.items()
+        if len(counts) > 1
+    ]
+    if differing or len({isinstance(each, str) for each in counted}) > 1:
+        raise InputError(
+            f"the partitions of {', '.join(differing) or ', '.join(sorted(missing))} follow from the order in which "
+            f"Java walks the changelogs, so what these stores are has to be known: {', '.join(in_doubt)}; say it with "
+            "--store for each, or give the topology as JSON",
+            "repartition topics",
+        )
+
+
+def _with_other_changelogs(topology: GroupTopology, stores: Collection[str]) -> Iterator[GroupTopology]:
+    """The topology, and others whose changelogs of these stores are different ones."""
+    yield topology
+    for number in range(_ORDERS_TRIED):
+        yield replace(
+            topology,
+            subtopologies=tuple(
+                replace(
+                    each,
+                    stores=tuple(
+                        replace(store, changelog=ChangelogConfig(configs={f"{number}.{store.name}": f"{number}"}))
+                        if store.name in stores and store.changelog is not None
+                        else store
+                        for store in each.stores
+                    ),
+                )
+                for each in topology.subtopologies
+            ),
+        )
+
+
+def _outcome(
+    definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
+) -> Mapping[str, int] | str:
+    """The counts of all repartition topics, or a few words when Kafka's leader would refuse the topics."""
+    fixed = repartition_counts(definition, application_id, partition_counts).fixed
+    try:
+        topology = assemble(replace(definition, repartition_topics=fixed), application_id)
+    except KafkaError:
+        return _REFUSED
+    return _counts_or_refusal(topology, partition_counts)
+
+
+def _counts_or_refusal(topology: GroupTopology, partition_counts: Mapping[str, int]) -> Mapping[str, int] | str:
+    cluster = Cluster((), {name: TopicMetadata(count) for name, count in partition_counts.items()})
+    try:
+        topology = _as_led(topology)
+        return prepare_repartition_topics(topology, cluster, InternalTopicCatalog(), AssignmentConfigs()).ready
+    except MissingSourceTopicError:
+        return MISSING_TOPICS
+    except KafkaError:
+        return _REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionCounts:
+    """`fixed`: the count by short name; None when it follows from the topics upstream."""
+
+    fixed: Mapping[str, int | None]
+    assumptions: tuple[str, ...]
+
+
+def repartition_counts(
+    definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
+) -> RepartitionCounts:
+    """`partition_counts`: topics of the cluster by full name; empty when not known."""
+    fixed = dict(definition.repartition_topics)
+    existing = {
+        topic: partition_counts[name]
+        for topic in fixed
+        if (name := definition.full_topic(topic, application_id)) in partition_counts
+    }
+    assumptions: list[str] = []
+    for _ in existing:  # one at a time: the counts of others may follow from it
+        counted = _counted(replace(definition, repartition_topics=fixed), application_id, partition_counts)
+        odd = next(
+            (t for t, count in existing.items() if counted.get(definition.full_topic(t, application_id)) != count), None
+        )
+        if odd is None or not counted or fixed[odd] is not None:
+            break
+        fixed[odd] = existing[odd]
+        assumptions.append(
+            f"repartition topic {definition.full_topic(odd, application_id)} has {existing[odd]} partitions where "
+            f"{counted[definition.full_topic(odd, application_id)]} follow from upstream: assumed to be a fixed count"
+        )
+    unknown = [topic for topic in fixed if topic not in existing]
+    if unknown:
+        names = ", ".join(definition.full_topic(topic, application_id) for topic in unknown)
+        assumptions.append(f"repartition topics get as many partitions as there are upstream, no fixed count: {names}")
+    return RepartitionCounts(fixed, tuple(assumptions))
+
+
+def _counted(
+    definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
+) -> Mapping[str, int]:
+    """The counts that Kafka would create on a cluster without these topics; empty when it cannot."""
+    internal = {definition.full_topic(topic, application_id) for topic in definition.repartition_topics}
+    topics = {name: TopicMetadata(count) for name, count in partition_counts.items() if name not in internal}
+    try:
+        topology = assemble(definition, application_id)
+        return prepare_repartition_topics(
+            topology, Cluster((), topics), InternalTopicCatalog(), AssignmentConfigs()
+        ).ready
+    except KafkaError:
+        return {}

@@ -1,0 +1,183 @@
+"""From the text of a described topology to its node graph: nodes with parents first, and which topics are internal.
+
+The text shows topics under the names that the user knows. A topic is internal when the topology both writes and reads
+it and its name is one that the DSL gives, unless the cluster has a topic of just that name. A source by pattern reads
+the topics of the cluster that fit.
+Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
+`KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from assignor.errors import InputError
+from assignor.topology.definition import (
+    GlobalStore,
+    Node,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    TopologyDefinition,
+    node_groups,
+)
+from kafka_groups.described.text import ReadNode, ReadSubtopology
+
+_NAME = re.compile(
+    r".+-repartition|KTABLE-FK-JOIN-SUBSCRIPTION-(?:REGISTRATION|RESPONSE)-\d{10}-topic"
+    r"|.+-subscription-(?:registration|response)-topic",
+    re.ASCII,
+)
+
+
+def is_repartition_name(topic: str) -> bool:
+    """Whether the DSL may have given this name, without the application id, to a topic of its own: `...-repartition`,
+    or one of the two topics of a foreign-key join.
+    """
+    return _NAME.fullmatch(topic) is not None
+
+
+_NOT_FOR_PATTERNS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGraph:
+    """`definition`: without stores, and without counts of repartition topics."""
+
+    definition: TopologyDefinition
+    assumptions: tuple[str, ...] = ()
+
+
+def described_graph(
+    read: Sequence[ReadSubtopology], application_id: str, partition_counts: Mapping[str, int] | None
+) -> DescribedGraph:
+    """Raises InputError for a graph that is not numbered as Kafka numbers it, and for a source by pattern when the
+    cluster's topics are not known.
+    """
+    topics = dict(_source_topics(read, partition_counts))
+    nodes = _nodes(read, topics)
+    assumptions = [*_said_of_sources(read, topics), *_said_of_sinks(read)]
+    internal = _internal_topics(nodes, application_id, partition_counts or {}, assumptions)
+    definition = TopologyDefinition(nodes, {}, _global_stores(read), dict.fromkeys(internal), ())
+    _check_groups(read, definition)
+    return DescribedGraph(definition, tuple(assumptions))
+
+
+def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:
+    """Parents first, otherwise in the order of the numbers that the DSL gives; a node with a user's own name comes
+    after its parents.
+    """
+    nodes: dict[str, Node] = {}
+    added: dict[str, int] = {}
+    for subtopology in read:
+        waiting = list(subtopology.nodes)
+        while waiting:
+            ready = [node for node in waiting if all(parent in nodes for parent in node.parents)]
+            if not ready:
+                raise InputError(f"{waiting[0].name} is among the nodes before itself", f"line {waiting[0].line}")
+            numbers = {node.name: _number(node, added) for node in ready}
+            node = min(ready, key=lambda each: numbers[each.name])
+            waiting.remove(node)
+            added[node.name] = numbers[node.name]
+            nodes[node.name] = _as_node(node, topics)
+    return nodes
+
+
+def _number(node: ReadNode, added: Mapping[str, int]) -> int:
+    match = _NUMBER.search(node.name)
+    return max((added[parent] for parent in node.parents), default=-1) if match is None else int(match[1])
+
+
+def _as_node(node: ReadNode, topics: Mapping[str, tuple[str, ...]]) -> Node:
+    if node.kind == "Source":
+        return SourceNode(node.name, topics[node.name])
+    if node.kind == "Processor":
+        return ProcessorNode(node.name, node.parents, node.items)
+    return SinkNode(node.name, node.parents, node.items[0] if node.items else "")
+
+
+def _global_stores(read: Sequence[ReadSubtopology]) -> dict[str, GlobalStore]:
+    stores: dict[str, GlobalStore] = {}
+    for source, processor in (each.nodes for each in read if each.of_global_store):
+        name = processor.items[0] if processor.items else processor.name
+        stores[name] = GlobalStore(name, source.name, source.items[0], processor.name)
+    return stores
+
+
+def _source_topics(
+    read: Sequence[ReadSubtopology], partition_counts: Mapping[str, int] | None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for node in (node for each in read for node in each.nodes if node.kind == "Source"):
+        # topics without brackets are a list of an old release, or a pattern that only looks like one
+        if node.pattern is None or (
+            node.items and (partition_counts is None or all(topic in partition_counts for topic in node.items))
+        ):
+            yield node.name, node.items
+        elif partition_counts is None:
+            raise InputError(
+                f"{node.name} reads by pattern, so the topics of the cluster are needed", f"line {node.line}"
+            )
+        else:
+            yield node.name, _fitting(node, node.pattern, partition_counts) or node.items
+
+
+def _fitting(node: ReadNode, pattern: str, partition_counts: Mapping[str, int]) -> tuple[str, ...]:
+    try:
+        fits = re.compile(pattern).fullmatch
+    except re.error as error:
+        raise InputError(f"the pattern of {node.name} cannot be read here: {error}", f"line {node.line}") from None
+    return tuple(sorted(topic for topic in partition_counts if topic not in _NOT_FOR_PATTERNS and fits(topic)))
+
+
+def _said_of_sources(read: Sequence[ReadSubtopology], topics: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for node in (node for each in read for node in each.nodes if node.kind == "Source"):
+        if node.pattern is not None and topics[node.name] != node.items:
+            now = ", ".join(topics[node.name]) or "none"
+            yield f"source {node.name} reads by pattern; the topics of the cluster that fit it now are: {now}"
+
+
+def _said_of_sinks(read: Sequence[ReadSubtopology]) -> Iterator[str]:
+    for node in (node for each in read for node in each.nodes if node.by_record):
+        yield f"sink {node.name} chooses a topic for each record: assumed to be writing to no internal topic"
+
+
+def _internal_topics(
+    nodes: Mapping[str, Node], application_id: str, topics: Mapping[str, int], assumptions: list[str]
+) -> list[str]:
+    """By short name."""
+    read = {topic for node in nodes.values() if isinstance(node, SourceNode) for topic in node.topics}
+    written = dict.fromkeys(node.topic for node in nodes.values() if isinstance(node, SinkNode) and node.topic)
+    internal: list[str] = []
+    for topic in written:
+        by_name = is_repartition_name(topic)
+        there, prefixed = topic in topics, f"{application_id}-{topic}" in topics
+        if topic not in read:
+            if by_name and not there:
+                assumptions.append(
+                    f"topic {topic} is written and never read: assumed to be the user's own, unless the text is cut off"
+                )
+        elif by_name and there and not prefixed:
+            assumptions.append(f"topic {topic} is on the cluster under just that name: assumed to be the user's own")
+        elif by_name:
+            internal.append(topic)
+        elif prefixed and not there:
+            internal.append(topic)
+            assumptions.append(
+                f"topic {topic} is on the cluster as {application_id}-{topic} only: assumed to be internal"
+            )
+    return internal
+
+
+def _check_groups(read: Sequence[ReadSubtopology], definition: TopologyDefinition) -> None:
+    groups = [frozenset(names) for names in node_groups(definition).values()]
+    for subtopology in read:
+        names = frozenset(node.name for node in subtopology.nodes)
+        if groups[subtopology.id : subtopology.id + 1] != [names]:
+            raise InputError(
+                f"the nodes of Sub-topology: {subtopology.id} are not all connected, or are connected with those of "
+                "another one, which Kafka never prints",
+                f"line {subtopology.line}",
+            )

@@ -1,0 +1,244 @@
+"""A group's topology from what a running group shows, when its `Topology#describe` text is not at hand.
+
+A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
+names (`<application id>-...-repartition`, `-changelog`). A changelog belongs to the subtopology that its name
+mentions, or to one with as many tasks as it has partitions. Sinks cannot be seen, so repartition topics keep the
+counts that they have. Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assignor.errors import InputError
+from assignor.java.hash_codes import string_hash
+from assignor.java.order import hash_set_order
+from assignor.topology.builder import LOGGED
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
+from assignor.types import TaskId, TopicPartition
+from kafka_groups.described.described_topology import DescribedTopology
+from kafka_groups.described.graph import is_repartition_name
+
+_CHANGELOG = "-changelog"
+_REPARTITION = "-repartition"
+_STORE_OF_TOPIC = "-STATE-STORE-"
+_WORD = re.compile(r"[a-z]+")
+_SAYS_NOTHING = frozenset(
+    {"store", "state", "topic", "repartition", "changelog", "kstream", "ktable", "aggregate", "by"}
+)
+
+
+@dataclass(slots=True)
+class _InferredSubtopology:
+    """One subtopology while it is being assembled. `tasks`: as many as its largest topic has partitions."""
+
+    id: int
+    tasks: int
+    topics: tuple[str, ...]
+    stateful: bool
+    stores: list[SubtopologyStore] = field(default_factory=list)
+
+
+def topology_from_cluster(
+    application_id: str,
+    partition_counts: Mapping[str, int],
+    subscribed: Collection[str],
+    assigned: Mapping[TaskId, Collection[TopicPartition]],
+    *,
+    stateful: Collection[TaskId] = (),
+    changelogs: Mapping[str, int] | None = None,
+) -> DescribedTopology:
+    """The topology as far as it can be seen, with every guess in words.
+
+    `partition_counts`: all topics of the cluster. `subscribed`: topics that members subscribe to. `assigned`: tasks
+    with their source partitions, active and standby, from as many generations as are known. `stateful`: tasks for
+    which members report offset sums. `changelogs`: what the caller knows: the subtopology of a changelog, or of a
+    source topic that serves as one. Raises InputError when there is no task, or when tasks and partitions contradict
+    each other.
+    """
+    assumptions: list[str] = []
+    subtopologies = [
+        _seen(subtopology, topics, partition_counts, assigned, stateful)
+        for subtopology, topics in sorted(_topics_of(assigned).items())
+    ]
+    if not subtopologies:
+        raise InputError("no task has been assigned yet; give the Topology#describe text", "assigned")
+    assumptions += _said_of_what_is_missing(subtopologies, subscribed)
+    known = changelogs or {}
+    _check_known(subtopologies, known)
+    _place_changelogs(subtopologies, application_id, partition_counts, known, assumptions)
+    _place_source_changelogs(subtopologies, application_id, known, assumptions)
+    topology = GroupTopology(tuple(_subtopology(each, application_id, partition_counts) for each in subtopologies))
+    return DescribedTopology(
+        topology,
+        (
+            "inferred from assignments and topic names: sinks and co-partitioned topics are not known, repartition "
+            "topics keep the partitions they have, changelogs are assumed to be compacted only",
+            *assumptions,
+        ),
+    )
+
+
+def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[int, set[str]]:
+    topics: dict[int, set[str]] = {}
+    reader: dict[str, int] = {}
+    for task, partitions in assigned.items():
+        if task.topology_name is not None:
+            raise InputError(f"named topologies cannot be inferred ({task})", "assigned")
+        for topic, partition in partitions:
+            if partition != task.partition:
+                raise InputError(f"task {task} cannot have partition {topic}-{partition}", "assigned")
+            if reader.setdefault(topic, task.subtopology) != task.subtopology:
+                raise InputError(
+                    f"{topic} is read by subtopologies {reader[topic]} and {task.subtopology}: members have different "
+                    "topologies, or a topology was changed in between",
+                    "assigned",
+                )
+            topics.setdefault(task.subtopology, set()).add(topic)
+    return topics
+
+
+def _seen(
+    subtopology: int,
+    topics: Collection[str],
+    partition_counts: Mapping[str, int],
+    assigned: Mapping[TaskId, Collection[TopicPartition]],
+    stateful: Collection[TaskId],
+) -> _InferredSubtopology:
+    highest = max(task.partition for task, of in assigned.items() if task.subtopology == subtopology and of)
+    tasks = max(partition_counts.get(topic, 0) for topic in topics)
+    return _InferredSubtopology(
+        subtopology,
+        max(tasks, highest + 1),
+        tuple(hash_set_order(sorted(topics), string_hash)),
+        any(task.subtopology == subtopology for task in stateful),
+    )
+
+
+def _said_of_what_is_missing(seen: Sequence[_InferredSubtopology], subscribed: Collection[str]) -> Iterator[str]:
+    assigned = {topic for each in seen for topic in each.topics}
+    idle = sorted(set(subscribed) - assigned)
+    if idle:
+        yield f"subscribed, but in no task that was seen, and so left out: {', '.join(idle)}"
+    ids = {each.id for each in seen}
+    gaps = [str(number) for number in range(max(ids)) if number not in ids]
+    if gaps:
+        yield f"no task of subtopology {', '.join(gaps)} was seen: a global store, or not assigned yet; left out"
+
+
+def _place_changelogs(
+    seen: Sequence[_InferredSubtopology],
+    application_id: str,
+    partition_counts: Mapping[str, int],
+    known: Mapping[str, int],
+    assumptions: list[str],
+) -> None:
+    """Changelogs whose place is certain come first, so that a subtopology which still needs one is preferred for the
+    others.
+    """
+    sums_known = any(each.stateful for each in seen)
+    unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
+    for topic in sorted(partition_counts):
+        if not (topic.startswith(f"{application_id}-") and topic.endswith(_CHANGELOG)):
+            continue
+        store = topic[len(application_id) + 1 : -len(_CHANGELOG)]
+        fitting = [
+            each
+            for each in seen
+            if known.get(topic, each.id) == each.id
+            and each.tasks == partition_counts[topic]
+            and (each.stateful or not sums_known)
+        ]
+        named = [each for each in fitting if _speaks_of(store, each, application_id)]
+        if not fitting:
+            assumptions.append(
+                f"{topic} has {partition_counts[topic]} partitions, as no subtopology with state has: left out"
+            )
+        elif len(named) == 1 or len(fitting) == 1:
+            (named if len(named) == 1 else fitting)[0].stores.append(SubtopologyStore(store, topic, None, LOGGED))
+        else:
+            unsure.append((store, topic, named or fitting))
+    unsure.sort(key=lambda each: -max(_words_in_common(each[0], one, application_id) for one in each[2]))
+    for store, topic, fitting in unsure:
+        chosen = min(fitting, key=lambda each: _unlikely(store, each, application_id))
+        chosen.stores.append(SubtopologyStore(store, topic, None, LOGGED))
+        others = ", ".join(str(each.id) for each in fitting if each is not chosen)
+        assumptions.append(f"{topic} is assumed to belong to subtopology {chosen.id}; it could belong to {others}")
+
+
+def _unlikely(store: str, seen: _InferredSubtopology, application_id: str) -> tuple[int, bool, bool, int]:
+    """Sorts likely subtopologies first: words in common, no changelog yet, a repartition topic (which an aggregate
+    reads).
+    """
+    aggregates = any(_is_repartition(topic, application_id) for topic in seen.topics)
+    return -_words_in_common(store, seen, application_id), bool(seen.stores), not aggregates, seen.id
+
+
+def _words_in_common(store: str, seen: _InferredSubtopology, application_id: str) -> int:
+    of_topics = {word for topic in seen.topics for word in _words(topic)} - _words(application_id)
+    return len(_words(store) & of_topics)
+
+
+def _words(name: str) -> set[str]:
+    return {word for word in _WORD.findall(name.lower()) if word not in _SAYS_NOTHING}
+
+
+def _speaks_of(store: str, seen: _InferredSubtopology, application_id: str) -> bool:
+    """Kafka names a table's store after its topic, and the repartition topic before an aggregate after the aggregate's
+    store.
+    """
+    topic_of_table, named_by_kafka, _ = store.rpartition(_STORE_OF_TOPIC)
+    return f"{application_id}-{store}{_REPARTITION}" in seen.topics or (
+        bool(named_by_kafka) and topic_of_table in seen.topics
+    )
+
+
+def _place_source_changelogs(
+    seen: Sequence[_InferredSubtopology], application_id: str, known: Mapping[str, int], assumptions: list[str]
+) -> None:
+    """Places those that the caller names. A subtopology with state but no changelog is restored from a source topic."""
+    for each in seen:
+        named = sorted(topic for topic in each.topics if topic in known)
+        each.stores += [SubtopologyStore(f"{topic}-STORE", None, topic, LOGGED) for topic in named]
+        if not each.stateful or each.stores:
+            continue
+        topics = sorted(topic for topic in each.topics if not _is_repartition(topic, application_id))
+        if not topics:
+            assumptions.append(f"subtopology {each.id} has state, but no changelog was found: assumed to be stateless")
+            continue
+        each.stores.append(SubtopologyStore(f"{topics[0]}-STORE", None, topics[0], LOGGED))
+        others = f"; it could be {', '.join(topics[1:])}" if topics[1:] else ""
+        assumptions.append(
+            f"subtopology {each.id} has state and no changelog: assumed to be restored from source topic "
+            f"{topics[0]}{others}"
+        )
+
+
+def _check_known(seen: Sequence[_InferredSubtopology], known: Mapping[str, int]) -> None:
+    ids = {each.id: each for each in seen}
+    for topic, subtopology in known.items():
+        where = f"changelogs[{topic!r}]"
+        if subtopology not in ids:
+            raise InputError(f"no task of subtopology {subtopology} was seen", where)
+        if not topic.endswith(_CHANGELOG) and topic not in ids[subtopology].topics:
+            raise InputError(f"is neither a changelog nor read by subtopology {subtopology}", where)
+
+
+def _subtopology(seen: _InferredSubtopology, application_id: str, partition_counts: Mapping[str, int]) -> Subtopology:
+    return Subtopology(
+        id=seen.id,
+        source_topics=seen.topics,
+        repartition_source_topics=tuple(
+            RepartitionTopic(topic, partition_counts.get(topic, seen.tasks))
+            for topic in seen.topics
+            if _is_repartition(topic, application_id)
+        ),
+        stores=tuple(seen.stores),
+    )
+
+
+def _is_repartition(topic: str, application_id: str) -> bool:
+    prefix = f"{application_id}-"
+    return topic.startswith(prefix) and is_repartition_name(topic[len(prefix) :])

@@ -1,0 +1,412 @@
+"""Joins and cogroups of a described topology, and the sources that each has co-partitioned.
+
+For each join of streams, of tables, of a stream with a table or by foreign key, and for each cogroup, Kafka's DSL names
+the sources of both sides to its builder. The text shows a join as a processor that uses a store which another
+processor fills. A name that the DSL generates says whether a processor is a join; so do the suffixes that it adds to
+the user's name for the nodes of a join of streams or of tables, of a join by foreign key, and of a cogroup. Three facts
+stay open:
+
+- A processor under a name of the user's own that uses the store of another one: a join of a stream with a table that
+  has this name (`Joined.as`), or a processor of the user's own, for whose topics Kafka requires nothing.
+- A cogroup below a repartition topic that has a name of the user's own. For a topic that the cogroup asked for
+  (`Grouped.as`) Kafka takes the topics upstream, and for one that the user asked for (`Repartitioned.as`) this topic.
+- A repartition topic with several readers and a name of the user's own. When one call of the DSL made it for the first
+  reader, Kafka's builder notes for each later one a source that becomes no node, and so requires nothing of it.
+
+`copartition.py` decides what is open. Source: `AbstractStream.ensureCopartitionWith`, `KStreamImpl.repartitionForJoin`,
+`InternalTopologyBuilder.copartitionSources`, `CogroupedStreamAggregateBuilder`, `KTableImpl.doJoinOnForeignKey`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from assignor.topology.definition import Node, ProcessorNode, SinkNode, SourceNode, TopologyDefinition
+from kafka_groups.described.stores import users_of_stores
+
+_NUMBER = r"-\d{10}"
+_JOIN = re.compile(
+    rf"KSTREAM-(?:JOIN|LEFTJOIN|JOINTHIS|JOINOTHER|OUTERTHIS|OUTEROTHER){_NUMBER}|KTABLE-JOIN(?:THIS|OTHER){_NUMBER}"
+    rf"|KTABLE-FK-JOIN-SUBSCRIPTION-(?:PROCESSOR|RESPONSE-RESOLVER-PROCESSOR){_NUMBER}",
+    re.ASCII,
+)
+_SELF_JOIN = re.compile(rf"KSTREAM-MERGE{_NUMBER}|.+-merge", re.ASCII)
+"""The one node that the optimizer makes of a join of a stream with itself; other merges use no store."""
+_NAMED_JOIN = re.compile(
+    r"(?P<name>.+?)-(?:(?P<streams>(?:outer-)?(?:this|other)-join)|(?P<tables>join-(?:this|other))"
+    r"|(?P<foreign>subscription-join-foreign|subscription-response-resolver))",
+    re.ASCII | re.DOTALL,
+)
+_GENERATED = re.compile(rf"K(?:STREAM|TABLE)-[A-Z-]+{_NUMBER}|COGROUPKSTREAM-[A-Z-]+{_NUMBER}", re.ASCII)
+_FILLER = re.compile(
+    rf"KSTREAM-(?:WINDOWED|TOTABLE|AGGREGATE|REDUCE){_NUMBER}|KTABLE-(?!JOIN(?:THIS|OTHER)-|FK-JOIN-SUB)[A-Z-]+{_NUMBER}"
+    r"|.+-(?:table-source|this-windowed|other-windowed)",
+    re.ASCII | re.DOTALL,
+)
+"""Processors of the DSL that fill the store they use."""
+_WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
+_MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
+"""Whose repartition topic it reads itself, unless the optimizer has moved the topic."""
+_ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
+_STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
+"""Has a number also where the join has a name of the user's own."""
+_NO_CALL_LATER = 10**10
+_MOST_ALTERNATIVES = 16
+_ALL = frozenset({"all sources"})
+_ONE_SIDE = re.compile(
+    rf"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER){_NUMBER}|KTABLE-JOIN(?:THIS|OTHER){_NUMBER}"
+    r"|.+-(?:this|other)-join|.+-join-(?:this|other)",
+    re.ASCII | re.DOTALL,
+)
+"""One of the two nodes of a join whose results a node below merges."""
+_SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
+"""The store of a join by foreign key that both of its sides use; Kafka requires nothing of them for it."""
+_OF_BOTH_SIDES = re.compile(
+    rf"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR{_NUMBER}|.+-subscription-response-resolver"
+    rf"|KSTREAM-(?:LEFT)?JOIN{_NUMBER}",
+    re.ASCII | re.DOTALL,
+)
+"""Joins whose result has the sources of the table as well, which is not above them."""
+_COGROUP_AGGREGATE = re.compile(rf"COGROUPKSTREAM-AGGREGATE{_NUMBER}|(?P<name>.+)-cogroup-agg-\d+", re.ASCII)
+_COGROUP_MERGE = re.compile(rf"COGROUPKSTREAM-MERGE{_NUMBER}|.+-cogroup-merge", re.ASCII)
+_GENERATED_REPARTITION = re.compile(rf"KSTREAM-REPARTITION{_NUMBER}-repartition", re.ASCII)
+
+Sources = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copartitioning:
+    """The source nodes that one join or cogroup has co-partitioned, none for none. With several `alternatives` the text
+    does not tell which; `reason`: the nodes that leave it open.
+
+    `node`: the node that shows the join or cogroup. `call`: equal for the nodes of one join, and different for any two
+    joins or cogroups. `earliest`, `latest`: the numbers between which the DSL counted its call. They differ for a node
+    with a name of the user's own.
+    """
+
+    node: str
+    call: str
+    alternatives: tuple[Sources, ...]
+    reason: str = ""
+    earliest: int = 0
+    latest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _UnnotedReaders:
+    """By node, the sources right above it that Kafka's builder does not note: those that are certain, and those that
+    the text leaves open."""
+
+    certain: Mapping[str, frozenset[str]]
+    possible: Mapping[str, frozenset[str]]
+
+
+def copartitionings(definition: TopologyDefinition) -> tuple[Copartitioning, ...]:
+    """What the names and the stores of the nodes show."""
+    return tuple(_ShownJoins(definition).found())
+
+
+class _ShownJoins:
+    """The joins and cogroups that a text shows, each with the source nodes of its sides."""
+
+    def __init__(self, definition: TopologyDefinition) -> None:
+        self._definition = definition
+        self._users = users_of_stores(definition)
+        self._order = _order_of_calls(definition, self._users)
+        self._latest = _latest_calls(definition, self._order)
+        unnoted = self._unnoted_readers()
+        self._above = _sources_above(definition, self._users, unnoted.certain)
+        self._least_above = _sources_above(definition, self._users, {**unnoted.certain, **unnoted.possible})
+        self._unnoted = unnoted
+        self._writers: dict[str, list[str]] = {}
+        for name, node in definition.nodes.items():
+            if isinstance(node, SinkNode):
+                self._writers.setdefault(node.topic, []).append(name)
+
+    def found(self) -> Iterator[Copartitioning]:
+        """In the order of the calls, as far as the numbers in names tell it."""
+        global_nodes = self._definition.global_nodes()
+        seen: set[str] = set()
+        for name in sorted(self._definition.nodes, key=self._order.__getitem__):
+            node = self._definition.nodes[name]
+            if not isinstance(node, ProcessorNode) or name in global_nodes:
+                continue
+            if not self._is_cogroup_aggregate(name):
+                yield from self._join(name, node)
+            elif node.stores[0] not in seen:
+                seen.add(node.stores[0])
+                yield self._cogroup(name, node.stores[0])
+
+    def _join(self, name: str, node: ProcessorNode) -> Iterator[Copartitioning]:
+        certain = self._is_join(name)
+        fillers = {
+            store: found
+            for store in node.stores
+            if not _SUBSCRIPTIONS.fullmatch(store) and (found := self._possible_fillers(store, name, certain))
+        }
+        if fillers and (certain or self._may_be_join(name, node)):
+            choices = itertools.islice(itertools.product(*fillers.values()), _MOST_ALTERNATIVES)
+            groups = [
+                self._together(above, left_out, name, each)
+                for each in choices
+                for above, left_out in (
+                    (self._above, self._unnoted.certain),
+                    (self._least_above, {**self._unnoted.certain, **self._unnoted.possible}),
+                )
+            ]
+            yield self._copartitioning(
+                name,
+                tuple(dict.fromkeys(groups if certain else [*groups, ()])),
+                f"{name} is a join below a repartition topic that several nodes read"
+                if certain
+                else f"{name} uses store {', '.join(fillers)}, as a join with a name of the user's own does",
+            )
+
+    def _copartitioning(self, name: str, alternatives: tuple[Sources, ...], reason: str) -> Copartitioning:
+        return Copartitioning(name, self._call_of(name), alternatives, reason, self._order[name], self._latest[name])
+
+    def _call_of(self, name: str) -> str:
+        node = self._definition.nodes[name]
+        if isinstance(node, ProcessorNode) and self._is_join(name):
+            for store in node.stores:
+                if _SUBSCRIPTIONS.fullmatch(store):  # both sides of a join by foreign key use it
+                    return store
+            if _ONE_SIDE.fullmatch(name):
+                return next((below for below, each in self._definition.nodes.items() if name in each.parents), name)
+        return name
+
+    def _cogroup(self, name: str, store: str) -> Copartitioning:
+        """The sources of all aggregates that share the store."""
+        names = [user.name for user in self._users[store] if self._is_cogroup_aggregate(user.name)]
+        sides = dict.fromkeys(self._cogroup_sources(name, store) for name in names)
+        choices = itertools.islice(itertools.product(*sides), _MOST_ALTERNATIVES)
+        groups = dict.fromkeys(frozenset(itertools.chain.from_iterable(each)) for each in choices)
+        in_order = tuple(dict.fromkeys(source for side in sides for sources in side for source in sources))
+        return self._copartitioning(
+            name,
+            tuple(tuple(source for source in in_order if source in group) for group in groups),
+            f"{', '.join(names)} read repartition topics that either the cogroup or the user asked for",
+        )
+
+    def _possible_fillers(self, store: str, user: str, certain: bool) -> tuple[str, ...]:
+        """Processors that may fill the store that `user` joins with. None when it is the user that fills it."""
+        users = [each.name for each in self._users[store]]
+        known = [each for each in users if _FILLER.fullmatch(each) or self._is_cogroup_aggregate(each)]
+        if known:
+            ours = [each for each in known if certain or not _WINDOW_FILLER.fullmatch(each)]
+            return () if user in known else tuple(ours[:1])
+        return tuple(
+            each for each in users if each != user and not _GENERATED.fullmatch(each) and not self._is_join(each)
+        )
+
+    def _together(
+        self, above: Mapping[str, Sources], left_out: Mapping[str, frozenset[str]], name: str, fillers: Sequence[str]
+    ) -> Sources:
+        """The sources of the join's own records, without those in `left_out`, and of the tables that it joins with.
+        Kafka notes no source for a table that a cogroup made.
+        """
+        own = left_out.get(name, frozenset())
+        parents = () if own is _ALL else self._definition.nodes[name].parents
+        sides = (
+            *(tuple(source for source in above[parent] if source not in own) for parent in parents),
+            *(() if self._is_cogroup_aggregate(each) else above[each] for each in fillers),
+        )
+        return tuple(dict.fromkeys(source for side in sides for source in side))
+
+    def _cogroup_sources(self, aggregate: str, store: str) -> tuple[Sources, ...]:
+        """Upstream of the repartition topic that it reads, and as it reads; one when only that is possible."""
+        own_topic = f"{store}-repartition"
+        read = tuple(  # the optimizer moves the topic of a cogroup up, and Kafka knows the sources from before
+            dict.fromkeys(
+                each
+                for source in self._above[aggregate]
+                for each in (self._upstream(own_topic) if self._reads(source) == (own_topic,) else (source,))
+            )
+        )
+        (parent,) = self._definition.nodes[aggregate].parents
+        topics = self._reads(parent)
+        if len(topics) != 1 or topics[0] not in self._definition.repartition_topics or topics[0] == own_topic:
+            return (read,)
+        return (read,) if _GENERATED_REPARTITION.fullmatch(topics[0]) else (self._upstream(topics[0]), read)
+
+    def _upstream(self, topic: str) -> Sources:
+        return tuple(dict.fromkeys(s for sink in self._writers.get(topic, ()) for s in self._above[sink]))
+
+    def _reads(self, source: str) -> Sources:
+        return self._definition.source_topics(source)
+
+    def _unnoted_readers(self) -> _UnnotedReaders:
+        """Readers of repartition topics for which Kafka's builder notes a source that does not become a node."""
+        certain: dict[str, frozenset[str]] = {}
+        possible: dict[str, frozenset[str]] = {}
+        for source, node in self._definition.nodes.items():
+            if not isinstance(node, SourceNode) or len(node.topics) != 1:
+                continue
+            (topic,) = node.topics
+            if topic not in self._definition.repartition_topics or _GENERATED_REPARTITION.fullmatch(topic):
+                continue
+            readers = [name for name, each in self._definition.nodes.items() if source in each.parents]
+            readers.sort(key=self._order.__getitem__)
+            owner = topic.removesuffix("-repartition")
+            if _MOVED_OWNER.fullmatch(owner):
+                if not self._owns(owner, readers):
+                    possible |= {name: frozenset((source,)) for name in readers}
+                    possible |= {name: _ALL for name in self._definition.nodes if self._owns(owner, [name])}
+            elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):  # the optimizer made no node of it
+                certain |= {name: frozenset((source,)) for name in readers[1:]}
+            else:
+                later = dict(self._later_joins(source))
+                if _GENERATED.fullmatch(owner):
+                    certain |= {name: frozenset((source,)) for name, is_certain in later.items() if is_certain}
+                possible |= {name: frozenset((source,)) for name in (*readers[1:], *later)}
+        return _UnnotedReaders(certain, possible)
+
+    def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
+        """Joins of a stream that has been joined before, each with whether that is certain, for streams between a
+        repartition topic that the optimizer has moved and the first operator with a state. A call of a join notes a new
+        source for the repartition topic that the stream needs. For a later call without a name of its own no such topic
+        is made, so its source is no node.
+        """
+        streams = [source]
+        while streams:
+            stream = streams.pop()
+            children = [name for name, each in self._definition.nodes.items() if stream in each.parents]
+            joins = [name for name in children if self._is_join(name) or _WINDOW_FILLER.fullmatch(name)]
+            joins.sort(key=self._order.__getitem__)
+            for name in filter(_GENERATED.fullmatch, joins):
+                others = [other for other in joins if other != name and self._order[other] < self._order[name]]
+                if others:
+                    yield name, any(self._latest[other] < self._order[name] for other in others)
+            streams += [
+                name
+                for name in children
+                if name not in joins and not _FILLER.fullmatch(name) and not self._is_cogroup_aggregate(name)
+            ]
+
+    def _owns(self, owner: str, names: Iterable[str]) -> bool:
+        """Whether the node or the store with this name is one of these nodes', or used by one."""
+        users = {user.name for user in self._users.get(owner, ())}
+        return any(name == owner or name in users for name in names)
+
+    def _is_join(self, name: str) -> bool:
+        """A merge with a store of windows is a self-join."""
+        if _JOIN.fullmatch(name):
+            return True
+        if _SELF_JOIN.fullmatch(name) and any(map(_WINDOW_FILLER.fullmatch, self._definition.nodes[name].parents)):
+            return True
+        match = _NAMED_JOIN.fullmatch(name)
+        if match is None:
+            return False
+        nodes, given = self._definition.nodes, match["name"]
+        if match["streams"]:
+            return f"{given}-this-windowed" in nodes and f"{given}-other-windowed" in nodes
+        if match["tables"]:
+            return {f"{given}-join-this", f"{given}-join-other"} <= set(nodes[given].parents if given in nodes else ())
+        return f"{given}-subscription-registration-topic" in self._definition.repartition_topics
+
+    def _is_cogroup_aggregate(self, name: str) -> bool:
+        return _is_cogroup_aggregate(self._definition, name)
+
+    def _may_be_join(self, name: str, node: ProcessorNode) -> bool:
+        """As a join of a stream with a table that has a name of the user's own."""
+        known = _GENERATED.fullmatch(name) or _FILLER.fullmatch(name) or self._is_cogroup_aggregate(name)
+        return not known and len(node.parents) == 1
+
+
+def _sources_above(
+    definition: TopologyDefinition,
+    users: Mapping[str, Sequence[ProcessorNode]],
+    unnoted: Mapping[str, frozenset[str]],
+) -> dict[str, Sources]:
+    """The source nodes that a node's records come from, as Kafka notes them: a source has itself, a cogroup none, and
+    the result of a join with a table those of the table as well.
+
+    `unnoted`: by node, the sources right above it that Kafka does not note; `_ALL` for every one.
+    """
+    above: dict[str, Sources] = {}
+
+    def of(name: str) -> Sources:
+        if name not in above:
+            above[name] = ()  # no node is above itself, but a text may be anything
+            above[name] = found(name, definition.nodes[name])
+        return above[name]
+
+    def found(name: str, node: Node) -> Sources:
+        left_out = unnoted.get(name, frozenset())
+        if isinstance(node, SourceNode):
+            return (name,)
+        if left_out is _ALL or (
+            _COGROUP_MERGE.fullmatch(name) and all(_is_cogroup_aggregate(definition, each) for each in node.parents)
+        ):
+            return ()
+        before = node.parents
+        if isinstance(node, ProcessorNode) and _OF_BOTH_SIDES.fullmatch(name):
+            for store in node.stores:  # several, if the table is a join of tables itself
+                sharing = [user.name for user in users[store]]
+                fillers = [each for each in sharing if not _JOIN.fullmatch(each) and not _NAMED_JOIN.fullmatch(each)]
+                fillers = [each for each in fillers if _FILLER.fullmatch(each)] or fillers
+                if not any(_is_cogroup_aggregate(definition, each) for each in sharing):
+                    before = (*before, *fillers[:1])
+        return tuple(dict.fromkeys(source for each in before for source in of(each) if source not in left_out))
+
+    for name in definition.nodes:
+        of(name)
+    return above
+
+
+def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
+    """The largest number in the names of a node, of those above it, and of those that fill its stores: the DSL counts
+    its calls."""
+    order: dict[str, int] = {}
+    for name, node in definition.nodes.items():
+        match = _ENDS_WITH_NUMBER.search(name)
+        order[name] = int(match[1]) if match else max((order[parent] for parent in node.parents), default=-1)
+    for name, node in definition.nodes.items():
+        if isinstance(node, ProcessorNode) and _ENDS_WITH_NUMBER.search(name) is None:
+            fillers = [each.name for store in node.stores for each in users[store] if _FILLER.fullmatch(each.name)]
+            own_stores = [int(match[1]) for match in map(_STORE_OF_JOIN.fullmatch, node.stores) if match]
+            order[name] = max((order[name], *own_stores, *map(order.__getitem__, (*fillers, *node.parents))))
+    of_call: dict[str, int] = {}
+    for name, match in ((name, _NAMED_JOIN.fullmatch(name)) for name in order):
+        if match is not None:
+            of_call[match["name"]] = max(order[name], of_call.get(match["name"], -1))
+    return {
+        name: of_call[match["name"]] if (match := _NAMED_JOIN.fullmatch(name)) is not None else number
+        for name, number in order.items()
+    }
+
+
+def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> dict[str, int]:
+    """The largest number that the call of a node can have: its own, or one below those of the nodes under it."""
+    children: dict[str, list[str]] = {}
+    for name, node in definition.nodes.items():
+        for parent in node.parents:
+            children.setdefault(parent, []).append(name)
+    latest: dict[str, int] = {}
+
+    def of(name: str) -> int:
+        if name not in latest:
+            latest[name] = order[name]  # no node is below itself, but a text may be anything
+            if _ENDS_WITH_NUMBER.search(name) is None:
+                below = [of(child) - 1 for child in children.get(name, ())]
+                latest[name] = max(order[name], min(below, default=_NO_CALL_LATER))
+        return latest[name]
+
+    for name in definition.nodes:
+        of(name)
+    of_call: dict[str, int] = {}
+    for name, match in ((name, _NAMED_JOIN.fullmatch(name)) for name in latest):
+        if match is not None:
+            of_call[match["name"]] = min(latest[name], of_call.get(match["name"], _NO_CALL_LATER))
+    return {
+        name: max(order[name], of_call[match["name"]]) if (match := _NAMED_JOIN.fullmatch(name)) is not None else number
+        for name, number in latest.items()
+    }
+
+
+def _is_cogroup_aggregate(definition: TopologyDefinition, name: str) -> bool:
+    match = _COGROUP_AGGREGATE.fullmatch(name)
+    return match is not None and (match["name"] is None or f"{match['name']}-cogroup-merge" in definition.nodes)

@@ -1,0 +1,282 @@
+"""The stores of a described topology: which are logged, and to which topic.
+
+The text does not say it. Kafka calls a changelog `<application id>-<store>-changelog` and creates all of them in the
+first rebalance. So when some exist and one does not, its store is not logged; or, for the store of a table that is
+read from one topic, that topic serves as changelog. Nor does the text say which kind a store has. The configs of its
+changelog do; while there is no changelog, the store's name may.
+
+A leader that creates missing topics cannot conclude that: the topology may have a new store, or the leader before it
+died while it was creating them. An unneeded empty changelog does no harm, a missing one stops a task. A store in
+doubt gets a changelog that loses nothing. Source: `InternalTopologyBuilder`,
+`TableSourceNode`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assignor.configs import AssignmentConfigs
+from assignor.errors import InputError
+from assignor.near_names import near_name
+from assignor.topology.builder import LOGGED
+from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition, node_groups
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType
+from assignor.topology.internal_topics import CLEANUP_POLICY, RETENTION_MS
+from kafka_groups.described.existing_changelogs import changelog_of_configs
+from kafka_groups.described.store_kinds import JOIN_WINDOW, KEY_VALUE, StoreKinds, possible_kinds
+
+_KIND_WORDS = {
+    ChangelogType.UNWINDOWED: "key-value",
+    ChangelogType.WINDOWED: "windowed",
+    ChangelogType.VERSIONED: "versioned",
+}
+_DSL_TABLE = re.compile(r"KTABLE-SOURCE-\d{10}|.+-table-source", re.ASCII | re.DOTALL)
+_GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re.ASCII)
+_NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
+"""The windows of a join keep records with equal keys. Source: `StreamJoinedStoreFactory`."""
+_KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """What the caller knows about stores that the text does not say, by store name.
+
+    `source_changelogs`: to the topic that serves as changelog. `retention_ms`: of windowed stores, session stores
+    among them; `history_retention_ms`: of versioned ones; `key_value`: stores that are neither. `reuses_source_topics`:
+    whether the application's `topology.optimization` restores the tables of the DSL from their source topics; None when
+    not known.
+    """
+
+    not_logged: Collection[str] = frozenset()
+    source_changelogs: Mapping[str, str] = field(default_factory=dict)
+    retention_ms: Mapping[str, int] = field(default_factory=dict)
+    history_retention_ms: Mapping[str, int] = field(default_factory=dict)
+    key_value: Collection[str] = frozenset()
+    reuses_source_topics: bool | None = None
+
+    def __bool__(self) -> bool:
+        """Whether a fact names a store."""
+        return any(
+            (self.not_logged, self.source_changelogs, self.retention_ms, self.history_retention_ms, self.key_value)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChangelogs:
+    """What the cluster shows. `partition_counts`: of all its topics, None when it was not asked. `changelog_configs`:
+    the configs that are set on a changelog itself, by topic; None when they were not asked for. `configs`: the
+    application's.
+    """
+
+    partition_counts: Mapping[str, int] | None = None
+    changelog_configs: Mapping[str, Mapping[str, str]] | None = None
+    configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedStores:
+    """`in_doubt`: stores whose kind neither the text nor the cluster tells, in words such as `counts (key-value or
+    windowed)`. `assumed`: every store of which anything was assumed: whether it is logged, where to, or its kind.
+    """
+
+    definitions: Mapping[str, StoreDefinition]
+    assumptions: tuple[str, ...]
+    in_doubt: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+
+def described_stores(
+    definition: TopologyDefinition,
+    application_id: str,
+    seen: SeenChangelogs,
+    facts: StoreFacts,
+    *,
+    has_run: bool = False,
+    creates_missing: bool = False,
+) -> DescribedStores:
+    """Every store that a processor uses. `has_run`, `creates_missing`: see `topology_from_description`.
+
+    Raises InputError for facts about another store, for facts that exclude each other, for a topic that the store's
+    subtopology does not read, and for a store whose changelog would be created although the text does not tell whether
+    it has one.
+    """
+    users = users_of_stores(definition)
+    _check_facts(definition, users, facts)
+    topics = {store: f"{application_id}-{store}-changelog" for store in users}
+    there = {store for store, topic in topics.items() if topic in (seen.partition_counts or {})}
+    telling = seen.partition_counts is not None and (has_run or bool(there))
+    stores: dict[str, StoreDefinition] = {}
+    assumptions: list[str] = []
+    guessed: list[str] = []
+    unknown: list[str] = []
+    endless: list[str] = []
+    assumed: list[str] = []
+    open_: dict[str, str] = {}
+    for store in users:
+        reusable = None if store in there or _is_named(store, facts) else _reusable_topic(definition, users[store])
+        known = _known(store, facts)
+        if known is None and reusable is not None and reusable.certain and facts.reuses_source_topics:
+            known = StoreDefinition(store, LOGGED, reusable.topic)
+        elif reusable is not None and creates_missing and (facts.reuses_source_topics is None or not reusable.certain):
+            open_[store] = reusable.topic
+        if not _is_named(store, facts) and (store not in there or topics[store] not in (seen.changelog_configs or {})):
+            assumed.append(store)
+        if known is not None:
+            stores[store] = known
+        elif store in there or not telling or creates_missing:
+            kinds = possible_kinds(store, users[store], definition.repartition_topics)
+            changelog = _changelog(store, topics[store], seen, facts, kinds)
+            stores[store] = StoreDefinition(store, changelog or (_KEPT_FOR_EVER if kinds == JOIN_WINDOW else LOGGED))
+            guessed += [] if store in there else [store]
+            if changelog is None and not (store in there and seen.changelog_configs is None):
+                (endless if kinds == JOIN_WINDOW else unknown).append(f"{store} ({_in_words(kinds)})")
+        else:
+            topic = _table_topic(definition, store, users[store])
+            stores[store] = StoreDefinition(store, None if topic is None else LOGGED, topic)
+            what = "not logged" if topic is None else f"restored from its source topic {topic}"
+            assumptions.append(f"{topics[store]} is not on the cluster: store {store} assumed to be {what}")
+    if open_:
+        raise InputError(_how_to_tell(open_), "stores")
+    if guessed:
+        assumptions.append(f"assumed to be logged, each to a changelog of its own: {', '.join(guessed)}")
+    if unknown:
+        assumptions.append(f"not known which they are, changelogs assumed to be compacted only: {', '.join(unknown)}")
+    if endless:
+        assumptions.append(f"windows of joins, changelogs assumed to delete nothing: {', '.join(endless)}")
+    return DescribedStores(stores, tuple(assumptions), (*unknown, *endless), tuple(assumed))
+
+
+@dataclass(frozen=True, slots=True)
+class _ReusableTopic:
+    """A topic that may serve as changelog. `certain`: in an optimized topology it does, as that of a table."""
+
+    topic: str
+    certain: bool
+
+
+def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> _ReusableTopic | None:
+    """The source topic of a table of the DSL, or of what may be a read-only store: its processor has a name of the
+    user's own, reads one topic and forwards to nobody.
+    """
+    for user in users:
+        read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
+        if len(read) != 1 or read[0] in definition.repartition_topics:
+            continue
+        if _DSL_TABLE.fullmatch(user.name):
+            return _ReusableTopic(read[0], certain=True)
+        if not _GENERATED_NODE.fullmatch(user.name) and not any(
+            user.name in node.parents for node in definition.nodes.values()
+        ):
+            return _ReusableTopic(read[0], certain=False)
+    return None
+
+
+def _how_to_tell(open_: Mapping[str, str]) -> str:
+    stores = ", ".join(f"{store} (of topic {topic})" for store, topic in open_.items())
+    one, topic = next(iter(open_.items()))
+    return (
+        f"not known whether they have a changelog of their own or are restored from their source topic: {stores}. With "
+        "topology.optimization=all a table is restored from its topic, and a read-only store always is: give the "
+        "application's properties with --config-file, or --config topology.optimization=none or all, or for each store "
+        f"one of --store {one}=topic:{topic} and --store {one}=key-value"
+    )
+
+
+def _is_named(store: str, facts: StoreFacts) -> bool:
+    facts_by_store = (
+        facts.not_logged,
+        facts.source_changelogs,
+        facts.retention_ms,
+        facts.history_retention_ms,
+        facts.key_value,
+    )
+    return any(store in each for each in facts_by_store)
+
+
+def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
+    if store in facts.source_changelogs:
+        return StoreDefinition(store, LOGGED, facts.source_changelogs[store])
+    return StoreDefinition(store, None) if store in facts.not_logged else None
+
+
+def _changelog(
+    store: str, topic: str, seen: SeenChangelogs, facts: StoreFacts, kinds: StoreKinds
+) -> ChangelogConfig | None:
+    """None when nothing tells it. What the caller knows goes before the cluster, and the cluster before names."""
+    if store in facts.retention_ms:
+        own_policy = _NEVER_COMPACTED if kinds == JOIN_WINDOW else {}
+        return ChangelogConfig(ChangelogType.WINDOWED, own_policy, retention_ms=facts.retention_ms[store])
+    if store in facts.history_retention_ms:
+        return ChangelogConfig(ChangelogType.VERSIONED, min_compaction_lag_ms=facts.history_retention_ms[store])
+    if store in facts.key_value:
+        return LOGGED
+    own = (seen.changelog_configs or {}).get(topic)
+    if own is not None:
+        return changelog_of_configs(own, seen.configs)
+    return LOGGED if kinds == KEY_VALUE else None
+
+
+def _in_words(kinds: StoreKinds) -> str:
+    words = [_KIND_WORDS[kind] for kind in kinds]
+    if len(words) == 1:
+        return f"{words[0]}, retention not known"
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
+    """The processors that use a store, in the order added."""
+    global_nodes = definition.global_nodes()
+    users: dict[str, list[ProcessorNode]] = {}
+    for name, node in definition.nodes.items():
+        if isinstance(node, ProcessorNode) and name not in global_nodes:
+            for store in node.stores:
+                users.setdefault(store, []).append(node)
+    return users
+
+
+def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[ProcessorNode]) -> str | None:
+    """The one topic, not an internal one, of the source right above the processor that fills a table's store.
+
+    That processor is recognised by the DSL's name, or by its store's name, which contains the topic, or because it is
+    the only one.
+    """
+    topics: dict[str, str] = {}
+    for user in users:
+        read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
+        if len(read) == 1 and read[0] not in definition.repartition_topics and not user.name.startswith("KSTREAM-"):
+            topics[user.name] = read[0]
+    for name, topic in topics.items():
+        if name.startswith("KTABLE-SOURCE-") or store.startswith(f"{topic}-STATE-STORE-"):
+            return topic
+    return next(iter(topics.values())) if len(topics) == 1 else None
+
+
+def _check_facts(
+    definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], facts: StoreFacts
+) -> None:
+    _check_names(users, "not_logged", facts.not_logged)
+    _check_names(users, "source_changelogs", facts.source_changelogs)
+    _check_names(users, "retention_ms", facts.retention_ms)
+    _check_names(users, "history_retention_ms", facts.history_retention_ms)
+    _check_names(users, "key_value", facts.key_value)
+    groups = [frozenset(names) for names in node_groups(definition).values()]
+    for store, topic in facts.source_changelogs.items():
+        where = f"source_changelogs[{store!r}]"
+        if store in facts.not_logged:
+            raise InputError("is also given as not logged", where)
+        group = next(names for names in groups if users[store][0].name in names)
+        nodes = [definition.nodes[name] for name in group]
+        if not any(isinstance(node, SourceNode) and topic in node.topics for node in nodes):
+            raise InputError(f"{topic} is not read in the subtopology of {store}", where)
+    for store in facts.history_retention_ms:
+        if store in facts.retention_ms:
+            raise InputError("is also given as windowed", f"history_retention_ms[{store!r}]")
+
+
+def _check_names(stores: Collection[str], option: str, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in stores:
+            near = near_name(name, stores)
+            raise InputError(f"no processor uses a store {name}{f'; is it {near}?' if near else ''}", option)

@@ -1,0 +1,158 @@
+"""The command `assignor lead`: this process leads a real Kafka Streams group.
+
+Kafka and HTTP are imported when the command runs, so that the other commands of `assignor` start without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX
+from assignor_cli.console import say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from coordinator_client.calls import CoordinatorAddress
+from kafka_groups.kafka_command_options import (
+    KAFKA,
+    ClientProperties,
+    CoordinatorUrl,
+    Copartitioned,
+    NotCopartitioned,
+    Stores,
+    TokenFile,
+)
+
+if TYPE_CHECKING:
+    from kafka_client.settings.client_settings import ClientSettings
+    from kafka_groups.leader.lead_settings import LeadSettings
+    from kafka_groups.leader.leading import LedApplication, Reporting
+
+_TOPOLOGY_HELP = "Topology#describe text, or JSON: input.topology of rebalance/1 or a whole definition."
+_CONFIG_HELP = "A placement config of the application, such as num.standby.replicas=1; repeat for more."
+_CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
+_ASSIGNOR_HELP = "A built-in task assignor, or your own class as module:Class."
+_INSTANCE_HELP = "group.instance.id that all leaders of the group share. [default: GROUP-assignor-leader]"
+_SESSION_HELP = "session.timeout.ms of this member. [default: the least that the brokers allow, from 6000]"
+_RETRY_HELP = "How long to retry a failing rebalance before handing the lead back."
+_STANDBY_HELP = "When another `assignor lead` leads: wait, and take over when it ends."
+_JOIN_HELP = "Join although another member leads. Tasks assigned to this member stay idle until it leads."
+_WAIT_HELP = "When another member leads: wait until the group is empty, then join first."
+_OUTPUT_HELP = "Append every led rebalance as rebalance/1 to this file; - for stdout."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    if KAFKA.is_missing:
+        KAFKA.register_missing(app, "lead")
+        return
+    app.command("lead", epilog=example("lead --bootstrap-server kafka:9092 --group orders --topology topo.txt"))(lead)
+
+
+@dataclass(frozen=True, slots=True)
+class LeadOptions:
+    """The options of `assignor lead`. Each method reads the files that it needs. Raises InputError."""
+
+    bootstrap_server: Annotated[
+        str, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
+    ]
+    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="The application.id.")]
+    topology: Annotated[Path, typer.Option(metavar="FILE", help=_TOPOLOGY_HELP)]
+    config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
+    config_file: Annotated[Path | None, typer.Option(metavar="FILE", help=_CONFIG_FILE_HELP)] = None
+    store: Stores = None
+    copartitioned: Copartitioned = None
+    not_copartitioned: NotCopartitioned = None
+    assignor: Annotated[str | None, typer.Option(metavar="NAME", help=_ASSIGNOR_HELP)] = None
+    group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None
+    session_timeout_ms: Annotated[int | None, typer.Option(min=1, max=JAVA_INT_MAX, help=_SESSION_HELP)] = None
+    round_timeout_ms: Annotated[int, typer.Option(min=1, max=JAVA_INT_MAX, help=_RETRY_HELP)] = 120_000
+    standby: Annotated[bool, typer.Option("--standby", help=_STANDBY_HELP)] = False
+    join_anyway: Annotated[bool, typer.Option("--join-anyway", help=_JOIN_HELP)] = False
+    wait: Annotated[bool, typer.Option("--wait", help=_WAIT_HELP)] = False
+    output: Annotated[str | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None
+    coordinator: CoordinatorUrl = None
+    token_file: TokenFile = None
+    command_config: ClientProperties = None
+
+    def __post_init__(self) -> None:
+        if self.standby and self.join_anyway:
+            raise InputError("does not go with --standby: a standby never follows", "--join-anyway")
+
+    def client(self) -> ClientSettings:
+        from kafka_client.settings.client_settings import client_settings
+        from kafka_groups.leader.own_member import leader_client_id
+
+        return client_settings(
+            self.bootstrap_server, {"client.id": leader_client_id(self.group), **self._client_properties()}
+        )
+
+    def settings(self) -> LeadSettings:
+        """Call `client` before, which checks the client's properties. Raises InputError."""
+        from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
+        from kafka_groups.leader.own_member import default_instance_id
+
+        return LeadSettings(
+            self.group,
+            self.group_instance_id or default_instance_id(self.group),
+            session_timeout_ms=self.session_timeout_ms,
+            retry_timeout_ms=self.round_timeout_ms,
+            metadata_max_age_ms=int(self._client_properties().get("metadata.max.age.ms", DEFAULT_METADATA_MAX_AGE_MS)),
+            stand_by=self.standby,
+            join_anyway=self.join_anyway,
+            wait=self.wait,
+        )
+
+    def application(self) -> LedApplication:
+        """Options of the command line override the application's own files. Raises InputError."""
+        from kafka_client.settings.client_settings import read_properties_file
+        from kafka_groups.application_file import configured_assignor, placement_configs, read_application_file
+        from kafka_groups.leader.definition import configs_from_options
+        from kafka_groups.leader.leading import LedApplication
+        from kafka_groups.topology_facts import TOPOLOGY_OPTIMIZATION, topology_facts
+
+        properties = {} if self.config_file is None else read_properties_file(self.config_file)
+        optimization = None if self.config_file is None else properties.get(TOPOLOGY_OPTIMIZATION, "none")
+        given = configs_from_options(self.config or [])
+        optimization = given.pop(TOPOLOGY_OPTIMIZATION, optimization)
+        configs = {**placement_configs(properties), **given}
+        facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or (), optimization)
+        assignor = self.assignor or configured_assignor(properties)
+        return LedApplication(read_application_file(self.topology), configs, assignor, facts)
+
+    def reporting(self) -> Reporting:
+        from kafka_groups.leader.leading import Reporting
+
+        coordinator = None if self.coordinator is None else CoordinatorAddress(self.coordinator, self.token_file)
+        return Reporting(self.output, coordinator)
+
+    def _client_properties(self) -> Mapping[str, str]:
+        from kafka_client.settings.client_settings import read_properties_file
+
+        return {} if self.command_config is None else read_properties_file(self.command_config)
+
+
+@options_of(options=LeadOptions)
+def lead(options: LeadOptions) -> None:
+    """Lead the rebalances of a Kafka Streams group.
+
+    Joins the group as its first member, and leads it until SIGTERM or Ctrl-C.
+
+    Start it before the application. Progress goes to stderr, one line for each rebalance. Exit 0: the lead was handed
+    over or back; 1: this program cannot lead the group, or can no longer lead it.
+    """
+    from kafka_groups.leader.leading import lead_until_stopped
+
+    logging.getLogger("aiokafka").setLevel(
+        logging.CRITICAL
+    )  # this program reports in its own words everything that the user has to know
+    client, settings = options.client(), options.settings()
+    reporting, application = options.reporting(), options.application()
+    asyncio.run(lead_until_stopped(client, settings, application, reporting, say))

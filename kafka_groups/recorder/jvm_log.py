@@ -1,0 +1,252 @@
+"""Placements from what JVM members log at INFO, for groups whose topics cannot be read.
+
+HighAvailabilityTaskAssignor writes all that it saw and decided in one line. For the sticky assignors the leader's own
+lines give clients, tasks, previous owners and the result; they give no lags, which those assignors do not use. The
+order in which the sticky assignors walk clients and tasks is that of Java's maps; it is computed from the names (with
+DEBUG the log shows it). A rebalance whose lines are cut off or mixed up is left out with its reason. Source:
+`HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from assignor.errors import InputError, UnreadableLogLine
+from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.types import ProcessId
+from kafka_groups.recorder.jvm_log_rebalances import (
+    FALLBACK_PRIOR,
+    HIGH_AVAILABILITY,
+    LoggedRebalance,
+    problem_of_decision,
+    problem_of_rebalance,
+    walk_of_tasks,
+)
+from kafka_groups.recorder.jvm_log_values import (
+    read_client_states,
+    read_consumers,
+    read_placed,
+    read_tasks,
+    read_tasks_by_consumer,
+)
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_MESSAGE = re.compile(
+    r"(?P<clients>(?:(?P<nodes>\d+) client nodes and \d+ consumers|All members) participating in this rebalance:)"
+    r"|(?P<stateful>Assigning stateful tasks: \[(?P<tasks>[^\]]*)\])"
+    r"|(?P<states>Assigning tasks and (?P<standbys>\d+) standby replicas to client nodes (?=\{))"
+    r"|(?P<fallback>Failed to fetch end offsets for changelogs, will return previous assignment)"
+    r"|(?P<rack>Assignment (?:before|after) .{0,80}task optimization is)"
+    r"|(?P<decided>Decided on assignment: )"
+    r"|(?P<placed>Assignment of tasks to nodes: )"
+    r"|(?P<assigned>Assigned tasks \[(?P<all>[^\]]*)\] including stateful \[(?P<some>[^\]]*)\] to clients as:)"
+    rf"|(?P<previous>Client (?P<client>{_UUID}) per-consumer assignment:)"
+    r"|(?P<finished>Finished (?:un)?stable assignment of tasks)"
+)
+_DECISION = re.compile(r"\} with(?P<no> no)? followup probing rebalance\.")
+_STATELESS = re.compile(r"and stateless tasks: \[([^\]]*)\]")
+_PREVIOUS = re.compile(r"prev owned (active|standby) (\{[^{}]*\}?)")
+_TIMESTAMP = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_STREAM_THREAD = re.compile(r"stream-thread \[([^\]]+?)(?:-consumer)?\]")
+_THREAD = re.compile(r"[\w.-]*StreamThread-\d+", re.ASCII)
+
+Document = dict[str, object]
+
+
+def placements_from_log(
+    lines: Iterable[str],
+    configs: Mapping[str, object] | None = None,
+    *,
+    assignor: str | None = None,
+    on_skipped: Callable[[str], None] | None = None,
+) -> Iterator[Document]:
+    """placement/1 documents with their output, in the order of the log, each as soon as it is complete.
+
+    `configs`: Kafka's dotted names as the leader had them (the log does not show them). `assignor`: the one that
+    placed the rebalances whose lines do not name it, for example LegacyStickyTaskAssignor; without it they are left
+    out. `on_skipped` is called with the reason for each rebalance left out, with its line. Raises InputError for
+    configs and assignors that do not exist.
+    """
+    as_configs(dict(configs or {}), "configs")
+    if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
+        raise InputError(f"{HIGH_AVAILABILITY} logs itself what it decided; leave this option out", "assignor")
+    return _LogReader(dict(configs or {}), assignor, on_skipped or _ignore).read(lines)
+
+
+def _ignore(reason: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _LogRecord:
+    """The first line of a message of an assignor. `rest`: what follows the words that identify it."""
+
+    kind: str
+    words: re.Match[str]
+    line: int
+    text: str
+
+    @property
+    def rest(self) -> str:
+        return self.text[self.words.end() :]
+
+    @property
+    def timestamp(self) -> str | None:
+        match = _TIMESTAMP.search(self.text, 0, self.words.start())
+        return None if match is None else match[0]
+
+    @property
+    def thread(self) -> str | None:
+        match = _STREAM_THREAD.search(self.text, 0, self.words.start())
+        if match is not None:
+            return match[1]
+        other = _THREAD.search(self.text, 0, self.words.start())
+        return None if other is None else other[0]
+
+
+class _LogReader:
+    """Collects rebalances by the thread that leads them. A line that begins no message may continue the last one."""
+
+    def __init__(self, configs: Document, assignor: str | None, on_skipped: Callable[[str], None]) -> None:
+        self._configs = configs
+        self._assignor = assignor
+        self._on_skipped = on_skipped
+        self._rebalances: dict[str | None, LoggedRebalance] = {}
+        self._latest: LoggedRebalance | None = None
+        self._begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
+        self._count = 0
+
+    def read(self, lines: Iterable[str]) -> Iterator[Document]:
+        for number, text in enumerate(lines, 1):
+            for piece in text.split("\\n"):  # a log in JSON writes line ends as two characters
+                words = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
+                if words is not None:
+                    yield from self._begin(_LogRecord(words.lastgroup or "", words, number, piece))
+                elif self._begun is not None:
+                    self._go_on(number, piece)
+        for rebalance in list(self._rebalances.values()):
+            yield from self._end(rebalance)
+
+    def _begin(self, record: _LogRecord) -> Iterator[Document]:
+        self._begun = None
+        if record.kind == "decided":
+            yield from self._decide(record)
+            return
+        if record.kind == "clients":
+            if record.thread in self._rebalances:
+                yield from self._end(self._rebalances[record.thread])
+            self._open(record)
+        rebalance = self._rebalance_of(record)
+        if record.kind == "finished":
+            yield from self._end(rebalance)
+            return
+        try:
+            self._add(rebalance, record)
+        except UnreadableLogLine as error:
+            self._skip(record.line, str(error))
+
+    def _add(self, rebalance: LoggedRebalance, record: _LogRecord) -> None:
+        """Takes what the first line has, and leaves the message open for more lines. Raises UnreadableLogLine."""
+        words = record.words
+        match record.kind:
+            case "clients":
+                rebalance.nodes = None if words["nodes"] is None else int(words["nodes"])
+                rebalance.consumers |= read_consumers(record.rest)
+            case "stateful":
+                rebalance.stateful = read_tasks(words["tasks"])
+            case "states":
+                rebalance.standby_replicas = int(words["standbys"])
+                rebalance.states = read_client_states(record.rest)
+            case "fallback":
+                rebalance.fell_back = True
+            case "rack":
+                rebalance.rack_aware = True
+            case "placed" | "assigned":
+                if record.kind == "assigned":
+                    rebalance.tasks, rebalance.stateful = read_tasks(words["all"]), read_tasks(words["some"])
+                rebalance.placed |= {} if rebalance.decided else read_placed(record.rest)
+        client = ProcessId.parse(words["client"]) if record.kind == "previous" else None
+        self._begun = (record.kind, rebalance, client)
+
+    def _go_on(self, line: int, text: str) -> None:
+        """A line that may continue the last message; any other line is ignored."""
+        if self._begun is None:
+            return
+        kind, rebalance, client = self._begun
+        try:
+            if kind == "clients":
+                rebalance.consumers |= read_consumers(text)
+            elif kind == "stateful" and (stateless := _STATELESS.search(text)):
+                rebalance.tasks = walk_of_tasks((*(rebalance.stateful or ()), *read_tasks(stateless[1])))
+            elif kind in ("placed", "assigned") and not rebalance.decided:
+                rebalance.placed |= read_placed(text)
+            elif client is not None:
+                for role, tasks in _PREVIOUS.findall(text):
+                    of_consumers = read_tasks_by_consumer(tasks).values()
+                    rebalance.previous.setdefault(client, {})[role] = tuple(
+                        task for each in of_consumers for task in each
+                    )
+        except UnreadableLogLine as error:
+            self._skip(line, str(error))
+
+    def _decide(self, record: _LogRecord) -> Iterator[Document]:
+        """The line of HighAvailabilityTaskAssignor is a complete rebalance; only its consumers come from earlier
+        lines.
+        """
+        rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
+        try:
+            decision = _DECISION.search(record.rest)
+            if decision is None:
+                raise UnreadableLogLine("is cut off before it says whether a probing rebalance follows")
+            states = read_client_states(record.rest[: decision.start() + 1])
+            rebalance = self._rebalance_of_clients(record, states.keys()) or rebalance
+            problem = problem_of_decision(rebalance, states)
+            id = self._id(record.timestamp, rebalance.thread or record.thread)
+            yield rebalance.document(id, HIGH_AVAILABILITY, self._configs, problem, decision["no"] is None)
+        except UnreadableLogLine as error:
+            self._skip(record.line, str(error))
+        rebalance.decided = True
+        if rebalance.thread in self._rebalances and self._rebalances[rebalance.thread] is not rebalance:
+            self._rebalances[rebalance.thread].decided = True
+
+    def _end(self, rebalance: LoggedRebalance) -> Iterator[Document]:
+        """The document of a rebalance without that line."""
+        self._rebalances.pop(rebalance.thread, None)
+        if rebalance.decided or not rebalance.consumers:
+            return
+        try:
+            assignor = rebalance.assignor(self._assignor)
+            problem = problem_of_rebalance(rebalance)
+            id = self._id(rebalance.timestamp, rebalance.thread)
+            yield rebalance.document(id, assignor, self._configs, problem, assignor == FALLBACK_PRIOR)
+        except UnreadableLogLine as error:
+            self._skip(rebalance.line, f"the rebalance that begins here {error}")
+
+    def _open(self, record: _LogRecord) -> LoggedRebalance:
+        rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
+        self._rebalances[record.thread] = self._latest = rebalance
+        return rebalance
+
+    def _rebalance_of(self, record: _LogRecord) -> LoggedRebalance:
+        """The one of the thread that logs, otherwise the last one begun; a log can begin in mid-rebalance."""
+        if record.thread in self._rebalances:
+            return self._rebalances[record.thread]
+        if record.thread is None and self._latest is not None:
+            return self._latest
+        return self._open(record)
+
+    def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
+        """The one with the same clients: this logger does not always name its thread in full."""
+        wanted = set(clients)
+        fitting = [each for each in self._rebalances.values() if not each.decided and set(each.consumers) == wanted]
+        named = [each for each in fitting if each.thread == record.thread]
+        return next(iter(named[-1:] or fitting[-1:]), None)
+
+    def _id(self, timestamp: str | None, thread: str | None) -> str:
+        self._count += 1
+        return f"{timestamp or '-'}/{thread or '-'}/{self._count}"
+
+    def _skip(self, line: int, reason: str) -> None:
+        self._on_skipped(f"line {line}: {reason}")

@@ -1,0 +1,163 @@
+"""One rebalance as the log of a JVM leader shows it, and its placement/1 document.
+
+Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assignor.configs import NUM_STANDBY_REPLICAS
+from assignor.errors import UnreadableLogLine
+from assignor.java.hash_codes import process_hash, string_hash, task_hash
+from assignor.java.order import hash_set_order
+from assignor.recording.placement import PLACEMENT_FORMAT
+from assignor.types import ProcessId, TaskId
+from kafka_groups.recorder.jvm_log_values import LoggedClient
+
+HIGH_AVAILABILITY = "HighAvailabilityTaskAssignor"
+FALLBACK_PRIOR = "FallbackPriorTaskAssignor"
+
+Tasks = tuple[TaskId, ...]
+
+
+@dataclass(slots=True)
+class LoggedRebalance:
+    """What has been read so far. `line`: of its first message, from 1. `placed`, `previous`: active and standby tasks.
+
+    `decided`: the log has the line of HighAvailabilityTaskAssignor, readable or not.
+    """
+
+    line: int
+    timestamp: str | None
+    thread: str | None
+    nodes: int | None = None
+    consumers: dict[ProcessId, tuple[str, ...]] = field(default_factory=dict)
+    tasks: Tasks | None = None
+    stateful: Tasks | None = None
+    states: Mapping[ProcessId, LoggedClient] | None = None
+    standby_replicas: int | None = None
+    fell_back: bool = False
+    rack_aware: bool = False
+    decided: bool = False
+    placed: dict[ProcessId, tuple[Tasks, Tasks]] = field(default_factory=dict)
+    previous: dict[ProcessId, dict[str, Tasks]] = field(default_factory=dict)
+
+    def assignor(self, otherwise: str | None) -> str:
+        """Raises UnreadableLogLine when neither the log nor the caller names it."""
+        if self.fell_back:
+            return FALLBACK_PRIOR
+        if otherwise is None:
+            raise UnreadableLogLine("does not say which assignor placed it; name it")
+        return otherwise
+
+    def document(
+        self, id: str, assignor: str, configs: Mapping[str, object], problem: Mapping[str, object], probing: bool
+    ) -> dict[str, object]:
+        if self.rack_aware:
+            raise UnreadableLogLine("was placed by a rack-aware strategy, which cannot be run again")
+        if self.standby_replicas is not None:
+            configs = {**configs, NUM_STANDBY_REPLICAS: self.standby_replicas}
+        return {
+            "format": PLACEMENT_FORMAT,
+            "id": id,
+            "assignor": assignor,
+            "configs": dict(configs),
+            **problem,
+            "output": {
+                "probing_rebalance_needed": probing,
+                "clients": {
+                    str(process): {"active": _texts(active), "standby": _texts(standby)}
+                    for process, (active, standby) in sorted(self.placed.items())
+                },
+            },
+        }
+
+
+def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
+    """From the line of HighAvailabilityTaskAssignor alone; also sets what it placed. Raises UnreadableLogLine."""
+    tasks = sorted(task for client in states.values() for task in client.active)
+    if len(set(tasks)) != len(tasks):
+        raise UnreadableLogLine("shows a task as active twice")
+    stateful = {frozenset(client.lags) for client in states.values()}
+    if len(stateful) != 1:
+        raise UnreadableLogLine("shows lags of different tasks for different clients")
+    missing = next(iter(stateful)).difference(tasks)
+    if missing:
+        raise UnreadableLogLine(f"shows no active copy of {min(missing)}")
+    rebalance.placed = {process: (client.active, client.standby) for process, client in states.items()}
+    return _problem(tasks, sorted(next(iter(stateful))), rebalance, states)
+
+
+def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
+    """From the leader's own lines, for assignors that do not use lags. Raises UnreadableLogLine."""
+    if rebalance.stateful is None or rebalance.tasks is None:
+        raise UnreadableLogLine("has no line with its tasks")
+    if rebalance.nodes is not None and len(rebalance.consumers) != rebalance.nodes:
+        raise UnreadableLogLine(f"has {len(rebalance.consumers)} of its {rebalance.nodes} clients")
+    if not rebalance.consumers or set(rebalance.placed) != set(rebalance.consumers):
+        raise UnreadableLogLine("has no placement for all of its clients")
+    placed = sorted(task for active, _ in rebalance.placed.values() for task in active)
+    if placed != sorted(rebalance.tasks):
+        raise UnreadableLogLine("does not place each of its tasks once")
+    return _problem(rebalance.tasks, rebalance.stateful, rebalance, rebalance.states or _states(rebalance))
+
+
+def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
+    """In the order of the leader's `HashMap<TaskId, ..>`."""
+    return tuple(hash_set_order(sorted(tasks), task_hash))
+
+
+def _states(rebalance: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
+    if set(rebalance.previous) != set(rebalance.consumers) or any(
+        len(each) != 2 for each in rebalance.previous.values()
+    ):
+        raise UnreadableLogLine("has no previous tasks for all of its clients")
+    states: dict[ProcessId, LoggedClient] = {}
+    for process in _walk_of_processes(rebalance.consumers):
+        active = set(rebalance.previous[process]["active"])
+        standby = set(rebalance.previous[process]["standby"]) - active
+        states[process] = LoggedClient(
+            len(rebalance.consumers[process]), (), (), tuple(sorted(active)), tuple(sorted(standby)), {}
+        )
+    return states
+
+
+def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[ProcessId]:
+    """The order of a HashMap of processes, filled in the order of a HashMap of their members."""
+    process_of = {member: process for process, members in consumers.items() for member in members}
+    members = hash_set_order(sorted(process_of), string_hash)
+    return hash_set_order((process_of[member] for member in members), process_hash)
+
+
+def _problem(
+    tasks: Iterable[TaskId],
+    stateful: Iterable[TaskId],
+    rebalance: LoggedRebalance,
+    states: Mapping[ProcessId, LoggedClient],
+) -> dict[str, object]:
+    return {
+        "tasks": _texts(tasks),
+        "stateful": _texts(stateful),
+        "clients": {
+            str(process): _client(client, rebalance.consumers.get(process)) for process, client in states.items()
+        },
+    }
+
+
+def _client(client: LoggedClient, consumers: Sequence[str] | None) -> dict[str, object]:
+    document: dict[str, object] = {"capacity": client.capacity}
+    if consumers is not None and len(consumers) == client.capacity:
+        document["consumers"] = list(consumers)
+    document |= {
+        "prev_active": _texts(client.previous_active),
+        "prev_standby": _texts(client.previous_standby),
+        "lags": {str(task): lag for task, lag in client.lags.items()},
+        "tags": dict(client.tags),
+    }
+    return document
+
+
+def _texts(tasks: Iterable[TaskId]) -> list[str]:
+    return [str(task) for task in tasks]

@@ -1,0 +1,173 @@
+"""The command `assignor record`: rebalances of real Kafka Streams groups as `rebalance/1` lines, as they happen.
+
+Kafka and HTTP are imported when the command runs, so that the other commands of `assignor` start without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX
+from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, shown
+from coordinator_client.calls import CoordinatorAddress
+from kafka_groups.kafka_command_options import (
+    KAFKA,
+    ClientProperties,
+    CoordinatorUrl,
+    Copartitioned,
+    NotCopartitioned,
+    Stores,
+    TokenFile,
+)
+
+if TYPE_CHECKING:
+    from kafka_groups.recorder.following import Following
+
+_BOOTSTRAP_HELP = "Brokers of the cluster. Required, except with --from-log."
+_GROUP_HELP = "The application.id; repeat for more groups."
+_OUTPUT_HELP = "Append to this file, and continue where the last run stopped. Default: stdout, new rebalances only."
+_FROM_START_HELP = "Also record the past rebalances that the topic still has. Their offsets are no longer known."
+_FOR_HELP = "Stop after this many seconds."
+_TOPOLOGY_HELP = (
+    "Topology#describe text, or the JSON of input.topology in rebalance/1. Default: inferred from the members."
+)
+_CONFIG_HELP = "[GROUP:]key=value of the application, such as num.standby.replicas=1; repeat for more."
+_CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
+_POLL_HELP = "How often to look at topics and offsets between rebalances."
+_LOG_HELP = "Read what JVM assignors logged instead, and write it as placement/1 lines."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    if KAFKA.is_missing:
+        KAFKA.register_missing(app, "record")
+        return
+    app.command("record", epilog=example("record --bootstrap-server kafka:9092 --group orders --output o.jsonl"))(
+        record
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """The options of `assignor record`. Raises InputError for options that do not go together."""
+
+    bootstrap_server: Annotated[
+        str | None, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help=_BOOTSTRAP_HELP)
+    ] = None
+    group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help=_GROUP_HELP)] = None
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None
+    from_start: Annotated[bool, typer.Option("--from-start", help=_FROM_START_HELP)] = False
+    once: Annotated[bool, typer.Option("--once", help="Stop at the current end of the topic.")] = False
+    until_generations: Annotated[
+        int | None, typer.Option(min=1, max=JAVA_INT_MAX, metavar="N", help="Stop after N lines.")
+    ] = None
+    for_seconds: Annotated[
+        float | None, typer.Option("--for", min=0, max=JAVA_INT_MAX, metavar="SECONDS", help=_FOR_HELP)
+    ] = None
+    topology: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_TOPOLOGY_HELP)] = None
+    store: Stores = None
+    copartitioned: Copartitioned = None
+    not_copartitioned: NotCopartitioned = None
+    assignor: Annotated[str | None, typer.Option(help="The task assignor of the application.")] = None
+    config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
+    config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None
+    command_config: ClientProperties = None
+    look_every: Annotated[float, typer.Option(min=0.05, max=JAVA_INT_MAX, metavar="SECONDS", help=_POLL_HELP)] = 0.5
+    coordinator: CoordinatorUrl = None
+    token_file: TokenFile = None
+    from_log: Annotated[str | None, typer.Option(metavar="FILE|-", help=_LOG_HELP)] = None
+    format: Annotated[Format, typer.Option("--format", "-o", help="Format of the summary on stderr.")] = Format.TEXT
+
+    def __post_init__(self) -> None:
+        for option, seconds in (("--for", self.for_seconds), ("--look-every", self.look_every)):
+            if seconds is not None and math.isnan(seconds):
+                raise InputError("must be a number of seconds, not NaN", option)
+        if self.from_log is not None and (self.bootstrap_server is not None or self.group):
+            raise InputError("reads a log alone; leave out --bootstrap-server and --group", "--from-log")
+        if self.from_log is None and self.bootstrap_server is None:
+            raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
+
+    def following(self) -> Following:
+        """Open the output, which the caller closes, and read the files. Raises InputError."""
+        from kafka_client.settings.client_settings import client_settings, read_properties_file
+        from kafka_groups.recorder.choices import group_choices
+        from kafka_groups.recorder.following import Following, RecordingLimits
+        from kafka_groups.recorder.output import OutputFile, StandardOutput
+        from kafka_groups.topology_facts import topology_facts
+
+        assert self.bootstrap_server is not None
+        properties = {} if self.command_config is None else read_properties_file(self.command_config)
+        settings = client_settings(self.bootstrap_server, properties)
+        facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or ())
+        groups = group_choices(
+            self.group or (), self.topology or (), self.config_file or (), self.config or (), self.assignor, facts
+        )
+        coordinator = None if self.coordinator is None else CoordinatorAddress(self.coordinator, self.token_file)
+        return Following(
+            settings=settings,
+            groups=groups,
+            output=StandardOutput() if self.output is None else OutputFile(self.output),
+            limits=RecordingLimits(self.until_generations, self.for_seconds, self.once),
+            say=say,
+            from_start=self.from_start,
+            poll_interval_s=self.look_every,
+            coordinator=coordinator,
+        )
+
+
+@options_of(options=RecordOptions)
+def record(options: RecordOptions) -> None:
+    """Record the rebalances of Kafka Streams groups.
+
+    Follows the groups and writes each rebalance as one rebalance/1 line.
+
+    Needs READ and DESCRIBE on __consumer_offsets and DESCRIBE on the application's topics; joins no group.
+    """
+    if options.from_log is not None:
+        _import_log(options.from_log, options)
+        return
+    following = options.following()
+    try:
+        asyncio.run(_run(following))
+    finally:
+        following.output.close()
+    summary = {"lines": following.lines, "differing": following.differing, "unusable": following.unusable}
+    text = f"{following.lines} lines, {following.differing} of them not as 4.3.1 decides"
+    say(shown(summary, text, options.format))
+    if following.unusable:
+        leave(EXIT_UNUSABLE)
+
+
+async def _run(following: Following) -> None:
+    """SIGINT and SIGTERM stop it after the line that is being written."""
+    logging.getLogger("aiokafka").setLevel(
+        logging.CRITICAL
+    )  # this program reports in its own words everything that the user has to know
+    logging.getLogger("kafka_client").setLevel(logging.ERROR)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, following.stop.set)
+    await following.run()
+
+
+def _import_log(log: str, options: RecordOptions) -> None:
+    from kafka_groups.recorder.choices import explicit_configs
+    from kafka_groups.recorder.log_import import import_log
+
+    configs = explicit_configs((), options.config or ())
+    count = import_log(log, options.output, configs, options.assignor, say)
+    say(shown({"lines": count}, f"{count} lines", options.format))
+    if count == 0:
+        leave(EXIT_NO)

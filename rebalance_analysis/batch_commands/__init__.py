@@ -1,0 +1,20 @@
+"""The commands `replay` and `sweep` of the one `assignor` program: they need pyarrow, and Spark for its engine only."""
+
+from __future__ import annotations
+
+import typer
+
+from assignor_cli.extras import Extra
+
+BATCH = Extra("batch", ("pyarrow", "matplotlib"))
+
+
+def register(app: typer.Typer) -> None:
+    """Add this package's commands to `app`."""
+    if BATCH.is_missing:
+        BATCH.register_missing(app, "replay", "sweep")
+        return
+    from rebalance_analysis.batch_commands import replay, sweep
+
+    replay.register(app)
+    sweep.register(app)

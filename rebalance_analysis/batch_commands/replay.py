@@ -1,0 +1,82 @@
+"""`assignor replay`: recorded rebalances run again by many processes, with a row for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, console_of, data_text
+from rebalance_analysis.commands.change_options import changes_from_options
+from rebalance_analysis.what_if.changes import Changes
+from spark_engine.batch.command_line import batch_run, engine_from_options
+from spark_engine.batch.engine import EngineChoice
+
+if TYPE_CHECKING:
+    from rebalance_analysis.replay.replay_run import Ended
+
+_INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("replay", epilog=example("replay recordings/ --output replayed --engine local"))(replay_inputs)
+
+
+@options_of(run_by=engine_from_options, changes=changes_from_options)
+def replay_inputs(
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUTS)],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", metavar="DIR", help="Where the rows go; the same command continues a stopped run there."
+        ),
+    ],
+    run_by: EngineChoice,
+    changes: Changes,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Run recorded rebalances again, with a row for each.
+
+    A row says whether the result is equal, what moved, how even the load is and how long it took.
+
+    Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a rebalance differs or was refused, 2 when
+    a line was unusable. With changes (--set, --add-instances, ...) rebalances are expected to differ.
+    """
+    # Arrow is loaded when the command runs, so that the other commands start without it
+    from rebalance_analysis.replay.replay_run import replay
+
+    with batch_run():
+        ended = replay(
+            inputs,
+            output,
+            changes=changes,
+            engine=run_by.engine,
+            console=Console(stderr=True),
+            master=run_by.master,
+            cores=run_by.cores,
+            restart=run_by.restart,
+        )
+    _show(ended, output, format)
+    counts = ended.summary.counts
+    if counts.unusable:
+        leave(EXIT_UNUSABLE)
+    if counts.refused or (not ended.summary.changes and not counts.all_equal):
+        leave(EXIT_NO)
+
+
+def _show(ended: Ended, output: Path, format: Format) -> None:
+    from rebalance_analysis.replay.summary_tables import print_summary
+
+    if format.is_data:
+        print(data_text(ended.document, format))
+        return
+    print_summary(ended.summary, console_of(format), wide=format is Format.WIDE)
+    say(f"rebalances: {output / 'rounds.parquet'}")
+    if ended.outcome.rejects:
+        say(f"lines that gave no row: {output / 'rejects.jsonl'}")

@@ -1,0 +1,127 @@
+"""`assignor sweep`: every combination of a grid, forecast from every episode of every recorded group, as one job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from assignor_cli.console import EXIT_NO, leave, say
+from assignor_cli.help_texts import example
+from assignor_cli.option_groups import options_of
+from assignor_cli.output import Format, FormatOption, console_of, data_text
+from rebalance_analysis.commands.change_options import changes_from_options
+from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
+from rebalance_analysis.commands.recorded_lines import read_with_bar
+from rebalance_analysis.what_if.changes import Changes
+from spark_engine.batch.command_line import batch_run, engine_from_options
+from spark_engine.batch.engine import EngineChoice
+
+if TYPE_CHECKING:
+    from rebalance_analysis.sweep.sweep_run import FinishedSweep
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("sweep", epilog=example("sweep recordings/ --grid max.warmup.replicas=1..8 --output swept"))(sweep)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResultOptions:
+    """Where the picture of a sweep goes, what is measured beside the usual, and how its front is shown."""
+
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
+    ] = None
+    measures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure", metavar="M:F", help="A measure of your own, module:function; one more column. May be repeated."
+        ),
+    ] = None
+    format: FormatOption = Format.TEXT
+
+
+@options_of(
+    run_by=engine_from_options,
+    changes=changes_from_options,
+    ahead=forecast_from_options,
+    shown=SweepResultOptions,
+)
+def sweep(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT...", help="Recordings: JSON Lines, gzip, Parquet, directories, a database; - for stdin."
+        ),
+    ],
+    grid: Annotated[
+        list[str],
+        typer.Option(
+            "--grid",
+            metavar="KEY=VALUES,..",
+            help="Values to try, such as max.warmup.replicas=1..16,num.standby.replicas=0|2; may be repeated.",
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", metavar="DIR", help="Where all results go; the same command continues a stopped run there."
+        ),
+    ],
+    run_by: EngineChoice,
+    changes: Changes,
+    ahead: ForecastAsked,
+    shown: SweepResultOptions,
+) -> None:
+    """Try every combination of a grid on recorded groups.
+
+    Writes forecasts.parquet, the Pareto front and a picture of it.
+
+    A forecast starts at every recorded rebalance whose instances or threads are not those of the one before it. Exit 1
+    when no combination lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.
+    """
+    # Arrow is loaded when the command runs, so that the other commands start without it
+    from rebalance_analysis.sweep.sweep_run import SweepOrder, run_sweep
+
+    order = SweepOrder(
+        inputs=tuple(inputs),
+        grid=tuple(grid),
+        changes=changes,
+        model=ahead.model,
+        max_rounds=ahead.max_rounds,
+        output=output,
+        plot=shown.plot,
+        run_by=run_by,
+        own_measures=tuple(shown.measures or ()),
+    )
+    with batch_run():
+        finished = run_sweep(order, read_with_bar(order.inputs), Console(stderr=True))
+        _say_what_was_done(finished)
+        _print_front(finished, shown.format)
+    if not finished.result.front:
+        leave(EXIT_NO)
+
+
+def _say_what_was_done(finished: FinishedSweep) -> None:
+    result, outcome = finished.result, finished.outcome
+    took = "found finished" if outcome.finished_before else f"in {outcome.seconds:.1f} s"
+    settled = f"{result.settled:,} of {len(result.totals):,} combinations settle everywhere"
+    say(f"{finished.forecasts:,} forecasts {took}; {settled}")
+    say(f"rows: {outcome.rows_file}  front: {finished.front_file}  picture: {finished.plot}")
+    if outcome.rejects:
+        say(f"{outcome.rejects:,} lines could not be used, for the reasons in {outcome.rejects_file}")
+    if not result.front:
+        say("no combination lets every episode settle, so there is no front; the rows say which groups loop or fail")
+
+
+def _print_front(finished: FinishedSweep, format: Format) -> None:
+    from rebalance_analysis.sweep.front_tables import front_document, front_table, full_table
+
+    if format.is_data:
+        print(data_text(front_document(finished.result), format))
+        return
+    table = full_table if format is Format.WIDE else front_table
+    console_of(format).print(table(finished.result))

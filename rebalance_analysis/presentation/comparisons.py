@@ -1,0 +1,224 @@
+"""Two rebalances beside each other as people read them: what a what-if asks and changes, and what a diff finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rebalance_analysis.presentation.moves import copy_changes
+from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, counted, duration_text
+from rebalance_analysis.rerun import Rerun
+from rebalance_analysis.what_if import Changes, ComparedRebalance, Difference, difference_document
+from rebalance_analysis.what_if.changes import EVERY_PROCESS
+from rebalance_analysis.what_if.difference import task_document
+from rebalance_analysis.what_if.process_names import process_labels
+
+TASKS_SHOWN = 20
+_NONE = "-"
+
+
+def difference_text(
+    before: Rerun,
+    after: Rerun,
+    difference: Difference,
+    changes: Changes,
+) -> str:
+    """Many lines, without a line end at the end."""
+    labels = {str(process): label for process, label in process_labels([before, after]).items()}
+    lines = [f"{before.id}: what if {changes_text(changes)}", ""]
+    lines += _table(difference)
+    for title, processes in (("new", difference.processes_new), ("gone", difference.processes_gone)):
+        if processes:
+            lines += ["", f"{title} instances: {', '.join(labels[str(process)] for process in processes)}"]
+    lines += ["", *_tasks(difference, labels)]
+    return "\n".join([*lines, difference_sentence(difference)])
+
+
+def changes_text(changes: Changes) -> str:
+    """What is asked for, in the words of the options."""
+    parts = [f"{key}={value}" for key, value in changes.configs.items()]
+    if changes.assignor is not None:
+        parts.insert(0, changes.assignor)
+    parts += [
+        f"{counted(added.count, 'instance')} of {counted(added.threads, 'thread')} more{_tags_text(added.tags)}"
+        for added in changes.add_instances
+    ]
+    parts += [f"{process} gone" for process in changes.remove]
+    parts += [f"{counted(count, 'thread')} on {_process(process)}" for process, count in changes.threads.items()]
+    parts += [f"tags on {_process(process)}{_tags_text(tags)}" for process, tags in changes.tags.items()]
+    parts += [f"{count} partitions of {topic}" for topic, count in changes.partitions.items()]
+    parts += ["another topology"] if changes.topology is not None else []
+    parts += [
+        f"a lag of {count_text(lag)} on {'all tasks' if task == EVERY_PROCESS else task}"
+        for task, lag in changes.lags.items()
+    ]
+    return ", ".join(parts)
+
+
+def difference_sentence(difference: Difference) -> str:
+    """Ends with a full stop."""
+    problem = not_placed(difference)
+    if problem is not None:
+        which, error = problem
+        return f"{which.capitalize()}, no task is placed, so there is nothing to compare: {error}"
+    summary, after = difference_summary(difference_document(difference)), difference.after
+    return f"{summary}; {_restore_text(after, difference.restore_records_per_s)}{_rounds_text(after)}."
+
+
+def difference_summary(document: Mapping[str, Any]) -> str:
+    """How many copies are elsewhere. `document`: as `assignor what-if -o json` has it."""
+    if any(document[side].get("error") is not None for side in ("before", "after")):
+        return "one of the two rebalances places no task, so there is nothing to compare"
+    parts = [
+        f"{counted(document['active_elsewhere'], 'active task')} on another instance than as it is",
+        f"{counted(document['standbys_new'], 'standby')} and {counted(document['warm_ups_new'], 'warm-up')} new",
+    ]
+    if document["standbys_gone"]:
+        parts.append(f"{counted(document['standbys_gone'], 'standby')} gone")
+    new, gone = len(document["tasks_new"]), len(document["tasks_gone"])
+    if new or gone:
+        parts.append(f"{counted(new, 'task')} new and {gone} gone altogether")
+    return ", ".join(parts)
+
+
+def not_placed(difference: Difference) -> tuple[str, str] | None:
+    """Which of the two rebalances placed no task, and why; None when both did."""
+    for summary, which in ((difference.before, "as it is"), (difference.after, "what if")):
+        if summary.error is not None:
+            return which, summary.error
+    return None
+
+
+def _restore_text(summary: ComparedRebalance, records_per_s: float) -> str:
+    records = None if summary.measures is None else summary.measures.records_to_restore
+    if records is None or summary.restore_s is None:
+        return "how many records are to be restored is not known, because lags are not"
+    if not records:
+        return "nothing to restore"
+    at = f"{records_per_s:,.10g} records/s a thread"
+    return f"{counted(records, 'record')} to restore, {seconds_text(summary.restore_s)} at {at}"
+
+
+def seconds_text(seconds: float) -> str:
+    return duration_text(seconds * 1000)
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %"
+
+
+def _rounds_text(summary: ComparedRebalance) -> str:
+    needed = [
+        name
+        for name, is_needed in (
+            ("probing", summary.probing_rebalance_needed),
+            ("follow-up", summary.followup_rebalance),
+        )
+        if is_needed
+    ]
+    return f"; {' and '.join(needed)} rebalance needed" if needed else "; no other rebalance needed"
+
+
+_Write = Callable[[float], str]
+
+MEASURES: Mapping[str, str] = {
+    "clients": "instances",
+    "threads": "stream threads",
+    "tasks": "tasks",
+    "stateful_tasks": "stateful tasks",
+    "active_moved": "active tasks that move",
+    "active_started": "active tasks that start",
+    "standby_moved": "standbys that move",
+    "warm_ups": "warm-ups",
+    "standby_coverage": "standbys placed of those wanted",
+    "rack_spread": "copies spread over racks",
+    "cross_rack_reads": "partitions read across racks",
+    "skew": "copies per thread, most minus fewest",
+    "active_skew": "active tasks per thread, most minus fewest",
+    "records_to_restore": "records to restore",
+}
+"""What people read for the fields of `RebalanceMeasures`, in the order of the table."""
+
+TIME_TO_RESTORE = "time to restore"
+_SHARES = ("standby_coverage", "rack_spread")
+_CAN_BE_UNKNOWN = "records_to_restore"
+
+
+def _table(difference: Difference) -> list[str]:
+    rows = [("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [
+        f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}" for row in rows
+    ]
+
+
+def _rows(before: ComparedRebalance, after: ComparedRebalance) -> Iterator[tuple[str, str, str, str]]:
+    for field, name in MEASURES.items():
+        old, new = (None if each.measures is None else getattr(each.measures, field) for each in (before, after))
+        write, nothing = _percent if field in _SHARES else count_text, UNKNOWN if field == _CAN_BE_UNKNOWN else _NONE
+        if old is not None or new is not None or nothing == UNKNOWN:
+            yield name, *_cells(before, after, old, new, write, nothing)
+    yield TIME_TO_RESTORE, *_cells(before, after, before.restore_s, after.restore_s, seconds_text, UNKNOWN)
+    for name, is_so in (
+        ("probing rebalance needed", (before.probing_rebalance_needed, after.probing_rebalance_needed)),
+        ("follow-up rebalance needed", (before.followup_rebalance, after.followup_rebalance)),
+    ):
+        if any(is_so):
+            cells = [
+                _NONE if each.error else ("yes" if so else "no")
+                for each, so in zip((before, after), is_so, strict=True)
+            ]
+            yield name, cells[0], cells[1], ""
+
+
+def _cells(
+    before: ComparedRebalance,
+    after: ComparedRebalance,
+    old: float | None,
+    new: float | None,
+    write: _Write,
+    nothing: str,
+) -> tuple[str, str, str]:
+    cells = [
+        (_NONE if summary.error is not None else nothing) if value is None else write(value)
+        for summary, value in ((before, old), (after, new))
+    ]
+    return cells[0], cells[1], "" if old is None or new is None else _change(new - old, write)
+
+
+def _change(change: float, write: _Write) -> str:
+    return "0" if change == 0 else f"{'+' if change > 0 else '-'}{write(abs(change))}"
+
+
+def _tasks(difference: Difference, labels: Mapping[str, str]) -> Iterator[str]:
+    if not difference.tasks:
+        return
+    yield f"{counted(len(difference.tasks), 'task')} with copies elsewhere:"
+    for task in difference.tasks[:TASKS_SHOWN]:
+        yield f"  {copy_changes(task_document(task), labels.__getitem__)}"
+    more = len(difference.tasks) - TASKS_SHOWN
+    if more > 0:
+        yield f"  and {more:,} more (--format json has all)"
+    yield ""
+
+
+def _process(name: str) -> str:
+    return "every instance" if name == EVERY_PROCESS else name
+
+
+def _tags_text(tags: Mapping[str, str]) -> str:
+    return f" ({', '.join(f'{key}={value}' for key, value in tags.items())})" if tags else ""
+
+
+def diff_rows(document: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    """A line for each task that others have, and one that counts them. `document`: as `assignor diff -o json` has it.
+    `names`: of members, those to show instead.
+    """
+    moves = (str(copy_changes(move, lambda name: names.get(name, name))) for move in document["moves"])
+    return [*moves, diff_summary(document)]
+
+
+def diff_summary(document: Mapping[str, Any]) -> str:
+    moves = document["moves"]
+    active = sum(1 for move in moves if move["active"] is not None)
+    return f"{active} of {document['tasks']} active tasks moved, {len(moves) - active} changed only their standbys"

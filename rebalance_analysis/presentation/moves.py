@@ -1,0 +1,214 @@
+"""The copies of a task as people read them, and what a rebalance or another condition changes about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from assignor.decisions import DecisionKind
+from assignor.names import ShortNames, short_member
+from assignor.types import ProcessId, Role
+from rebalance_analysis.history import PlacedCopy, TaskChange, TaskRebalance, TaskWaiting
+from rebalance_analysis.history.task_history import active_of
+from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, lag_text
+from rebalance_analysis.presentation.rebalances import probing_text
+
+NOT_HANDED_OUT = "not handed out yet"
+
+
+class CopyRow(NamedTuple):
+    """`process`: its name. `about`: its thread and its lag, as far as they are known. `held_back`: empty, or that the
+    task does not run there yet.
+    """
+
+    role: str
+    process: str
+    about: str
+    held_back: str
+
+    def __str__(self) -> str:
+        held_back = f", {self.held_back}" if self.held_back else ""
+        return f"{self.role} on {self.process}{f' ({self.about})' if self.about else ''}{held_back}"
+
+
+def copy_row(copy: PlacedCopy, names: ShortNames, *, lags: bool = True) -> CopyRow:
+    parts = [names.thread(copy.process, copy.name), lag_text(copy.lag) if lags else ""]
+    about = ", ".join(part for part in parts if part)
+    return CopyRow(str(copy.role), names.short(copy.process), about, NOT_HANDED_OUT if copy.held_back else "")
+
+
+def copies_text(copies: Sequence[PlacedCopy], names: ShortNames, *, lags: bool = True) -> str:
+    return ", ".join(str(copy_row(copy, names, lags=lags)) for copy in copies) or "nowhere"
+
+
+def waiting_text(waiting: TaskWaiting | None, names: ShortNames) -> str:
+    """What a task waits for: `b (lag 12) to catch up`."""
+    if waiting is None:
+        return "nothing"
+    if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
+        return f"{short_member(waiting.member) or 'its owner'} to give it up"
+    lag = lag_text(waiting.lag)
+    follows = "" if waiting.next_round_ms is None else f"; {probing_text(waiting.next_round_ms)}"
+    return f"{names.short(waiting.process)}{f' ({lag})' if lag else ''} {WAITED_FOR[waiting.kind]}{follows}"
+
+
+WAITED_FOR = {
+    DecisionKind.WARM_UP: "to catch up",
+    DecisionKind.WARM_UP_BUDGET_SPENT: "to get its turn at warming up (max.warmup.replicas)",
+}
+"""What an instance has to do before a task moves to it."""
+
+
+class Title(NamedTuple):
+    """`of_one` and `of_several`: the verb after `1 task` and `3 tasks`."""
+
+    of_one: str
+    of_several: str
+
+
+class ChangeTitle(Enum):
+    """Kinds of changes, most important first."""
+
+    MOVES = Title("moves", "move")
+    HELD_BACK = Title("moves once it is given up", "move once they are given up")
+    STARTS = Title("starts", "start")
+    HANDED_OVER = Title("is handed over", "are handed over")
+    NO_OWNER = Title("has no owner", "have no owner")
+    GONE = Title("is gone", "are gone")
+    THREAD = Title("goes to another thread", "go to another thread")
+    WARM_UP = Title("gets a warm-up", "get a warm-up")
+    NO_WARM_UP = Title("loses its warm-up", "lose their warm-up")
+    STANDBYS = Title("gets other standbys", "get other standbys")
+    STAYS = Title("stays where it is", "stay where they are")
+
+    def of(self, count: int) -> str:
+        return self.value.of_one if count == 1 else self.value.of_several
+
+
+_SAME = {
+    TaskChange.MOVED: ChangeTitle.MOVES,
+    TaskChange.HELD_BACK: ChangeTitle.HELD_BACK,
+    TaskChange.FIRST: ChangeTitle.STARTS,
+    TaskChange.HANDED_OVER: ChangeTitle.HANDED_OVER,
+    TaskChange.NOT_PLACED: ChangeTitle.NO_OWNER,
+    TaskChange.ABSENT: ChangeTitle.GONE,
+    TaskChange.THREAD: ChangeTitle.THREAD,
+    TaskChange.STAYED: ChangeTitle.STAYS,
+}
+
+
+def title_of(each: TaskRebalance) -> ChangeTitle:
+    """The members say where a task was before the first rebalance that is recorded."""
+    active = active_process(each.copies)
+    previous = owners_before(each)
+    if each.change is TaskChange.FIRST and active is not None and previous:
+        return ChangeTitle.STAYS if active in previous else ChangeTitle.MOVES
+    if each.change is TaskChange.HELD_BACK and active is None:
+        return ChangeTitle.NO_OWNER
+    if each.change is TaskChange.HELD_BACK and active in previous:
+        return ChangeTitle.THREAD
+    if each.change is TaskChange.COPIES:
+        return _of_standbys(each)
+    return _SAME[each.change]
+
+
+def owners_before(each: TaskRebalance) -> tuple[ProcessId, ...]:
+    """The processes that had it active, as the members say."""
+    return () if each.explanation is None else each.explanation.previous
+
+
+def active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
+    """Of the active copy, also when it is held back."""
+    active = active_of(copies)
+    return None if active is None else active.process
+
+
+def same_copies(each: TaskRebalance) -> bool:
+    """Whether each process has what it had, or was to get."""
+    return places(each.before) == places(each.copies)
+
+
+def same_standbys(each: TaskRebalance) -> bool:
+    before, now = (
+        {place for place in places(copies) if place[0] is not Role.ACTIVE} for copies in (each.before, each.copies)
+    )
+    return before == now
+
+
+def places(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
+    return {(copy.role, copy.process) for copy in copies}
+
+
+def _of_standbys(each: TaskRebalance) -> ChangeTitle:
+    before, now = places(each.before), places(each.copies)
+    new, lost = ({role for role, _ in some} for some in (now - before, before - now))
+    if new == {Role.WARM_UP} and not lost:
+        return ChangeTitle.WARM_UP
+    return ChangeTitle.NO_WARM_UP if lost == {Role.WARM_UP} and not new else ChangeTitle.STANDBYS
+
+
+class CopyChanges(NamedTuple):
+    """The copies of a task that are elsewhere, with processes or members by the names to show. `active`: from where to
+    where; None when that is the same. `to_restore`: how many records on which process; empty for none.
+    """
+
+    task: str
+    active: tuple[str, str] | None
+    standby_gone: Sequence[str]
+    standby_new: Sequence[str]
+    warm_up_gone: Sequence[str] = ()
+    warm_up_new: Sequence[str] = ()
+    to_restore: str = ""
+
+    def __str__(self) -> str:
+        """`0_3: active a -> b; standby -b; to restore: 5,000 on b`."""
+        parts = [] if self.active is None else [f"active {' -> '.join(self.active)}"]
+        for role, signed in (("standby", self.standby), ("warm-up", self.warm_up)):
+            parts += [f"{role} {signed}"] if signed else []
+        parts += [f"to restore: {self.to_restore}"] if self.to_restore else []
+        return f"{self.task}: {'; '.join(parts)}"
+
+    @property
+    def standby(self) -> str:
+        """`-a +b`."""
+        return _signed(self.standby_gone, self.standby_new)
+
+    @property
+    def warm_up(self) -> str:
+        return _signed(self.warm_up_gone, self.warm_up_new)
+
+
+def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> CopyChanges:
+    """`document`: of one task, as `assignor what-if -o json` and `assignor diff -o json` have it. `name`: the name to
+    show of a process or a member.
+    """
+    active, warm_up = document["active"], document.get("warm_up", {"gone": (), "new": ()})
+    records: Mapping[str, int | None] = document.get("records_to_restore", {})
+    to_restore = (
+        f"{UNKNOWN if count is None else count_text(count)} on {name(process)}"
+        for process, count in records.items()
+        if count != 0
+    )
+    return CopyChanges(
+        document["task"],
+        None
+        if active is None or active["from"] == active["to"]
+        else (_owners(active["from"], name), _owners(active["to"], name)),
+        [name(each) for each in document["standby"]["gone"]],
+        [name(each) for each in document["standby"]["new"]],
+        [name(each) for each in warm_up["gone"]],
+        [name(each) for each in warm_up["new"]],
+        ", ".join(to_restore),
+    )
+
+
+def _owners(owners: str | Sequence[str] | None, name: Callable[[str], str]) -> str:
+    """A process of a what-if, or the members of a diff."""
+    if isinstance(owners, str):
+        return name(owners)
+    return ", ".join(map(name, owners)) if owners else "nobody"
+
+
+def _signed(gone: Sequence[str], new: Sequence[str]) -> str:
+    return " ".join([*(f"-{each}" for each in gone), *(f"+{each}" for each in new)])

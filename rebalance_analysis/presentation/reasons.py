@@ -1,0 +1,310 @@
+"""Why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
+
+`assignor.explain` words every step. A history has this clause, and has it once for all tasks that have the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from assignor.clients.client_state import is_caught_up
+from assignor.decisions import Decision, DecisionKind
+from assignor.explain import Explanation, rack_reason, reason_in_full, traffic_there
+from assignor.names import ShortNames
+from assignor.task_assignors.base import PlacementProblem
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
+from rebalance_analysis.history import TaskRebalance
+from rebalance_analysis.presentation.moves import ChangeTitle, active_process, places
+from rebalance_analysis.presentation.quantities import lag_text
+from rebalance_analysis.presentation.rebalances import SEPARATOR, FactRow, led_by
+
+LAG = "\0"
+"""Stands in a template for a number of records."""
+
+ROUND_ROBIN = "(round robin"
+"""Stands in every reason that comes from it."""
+
+_ROUND_ROBIN_EXPLAINED = (
+    "round robin: in each rebalance, HighAvailabilityTaskAssignor deals the tasks with state out anew, one to each "
+    "instance in turn, in the order of process ids"
+)
+
+NameProcess = Callable[[ProcessId | None], str]
+
+
+class ShortReason(NamedTuple):
+    """`template`: the clause, with LAG in place of each of `lags`, so that tasks whose reasons differ in numbers alone
+    can share one row.
+    """
+
+    template: str
+    lags: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return with_lags(self.template, [self.lags])
+
+
+def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
+    """The reason with its numbers: of several tasks from the smallest to the largest."""
+    parts = template.split(LAG)
+    text = parts[0]
+    for column, part in enumerate(parts[1:]):
+        found = [each[column] for each in lags]
+        low, high = min(found), max(found)
+        text += f"{low:,}{part}" if low == high else f"{low:,} to {high:,}{part}"
+    return text
+
+
+def full_reason(each: TaskRebalance, names: ShortNames) -> str | None:
+    """Every step of the reason; None when there is none."""
+    if each.explanation is None or each.problem is None:
+        return each.reason
+    return reason_in_full(each.explanation, each.problem, names) or None
+
+
+def reason_sentences(each: TaskRebalance, names: ShortNames) -> list[str]:
+    """A sentence for each rule that had a part in it; empty when the rebalance placed no such task."""
+    reason = full_reason(each, names)
+    return [] if reason is None else [f"{part[:1].upper()}{part[1:]}." for part in reason.split("; ")]
+
+
+def decided_elsewhere(each: TaskRebalance) -> str:
+    return f"another leader decided so{led_by(each.facts)}; this program would not have"
+
+
+def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
+    """Why the rebalance changed the task so, in one clause; an empty one when nothing was logged."""
+    explanation, problem = each.explanation, each.problem
+    if each.differs:
+        return ShortReason(decided_elsewhere(each))
+    if explanation is None or problem is None or change is ChangeTitle.STAYS:
+        return ShortReason("")
+    if change is ChangeTitle.HANDED_OVER and active_process(each.before) == active_process(each.copies):
+        return ShortReason("its owner has given it up")
+    if change is ChangeTitle.THREAD:
+        return ShortReason("the tasks of an instance are balanced over its threads")
+    of_standbys = change in (ChangeTitle.STANDBYS, ChangeTitle.WARM_UP, ChangeTitle.NO_WARM_UP)
+    if of_standbys and explanation.target in (None, active_process(each.copies)):
+        before, now = places(each.before), places(each.copies)
+        gone = {process for _, process in before} - {process for _, process in now}
+        new = frozenset(process for _, process in now - before)
+        return ShortReason(standby_reason(explanation, new, names.short) or _lost(each, gone, names))
+    return short_reason(explanation, problem, names.short) or ShortReason("")
+
+
+def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
+    """Why processes have no copy any more."""
+    clients = {} if each.problem is None else each.problem.clients
+    steps = () if each.explanation is None else each.explanation.steps
+    left = sorted(names.short(process) for process in gone if process not in clients)
+    if left:
+        return f"{' and '.join(left)}, which had a copy, {'is' if len(left) == 1 else 'are'} gone"
+    waiting = {step.process for step in steps if step.kind is DecisionKind.WARM_UP_BUDGET_SPENT}
+    wait = sorted(names.short(process) for process in gone & waiting)
+    return f"others warm up first (max.warmup.replicas): {' and '.join(wait)} waits for its turn" if wait else ""
+
+
+def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
+    """The rows, and below them a sentence for each term in them that a reader may not know."""
+    explains_round_robin = False
+    for row in rows:
+        explains_round_robin |= ROUND_ROBIN in row.text
+        yield row
+    if explains_round_robin:
+        yield SEPARATOR
+        yield FactRow(_ROUND_ROBIN_EXPLAINED)
+
+
+def short_reason(explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> ShortReason | None:
+    """Why the active copy is where it is. None when the assignor has logged no reason."""
+    steps = {step.kind: step for step in explanation.steps if step.role is Role.ACTIVE and step.process is not None}
+    reason = _Reason(explanation, problem, name)
+    belongs = reason.belonging(steps)
+    runs = reason.running(steps)
+    clauses = [clause for clause in (belongs, runs) if clause]
+    return reason.made(", ".join(clauses)) if clauses else None
+
+
+def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: NameProcess) -> str | None:
+    """Why standbys and warm-ups are on `hosts`, which did not have them before."""
+    warming = sorted(
+        name(step.process)
+        for step in explanation.steps
+        if step.kind is DecisionKind.WARM_UP and step.role is Role.STANDBY and step.process in hosts
+    )
+    if warming:
+        return f"{' and '.join(warming)} restores its state, to have a standby of it"
+    found = sorted(
+        name(step.process)
+        for step in explanation.steps
+        if step.role is Role.STANDBY and step.process in hosts and step.kind in _STANDBY_TARGETS
+    )
+    return f"a standby of it belongs on {' and '.join(dict.fromkeys(found))}" if found else None
+
+
+def missing_standbys(explanation: Explanation) -> int:
+    """How many of num.standby.replicas found no client."""
+    return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
+
+
+_STANDBY_TARGETS = frozenset(
+    {
+        DecisionKind.TARGET,
+        DecisionKind.RACK_MOVED,
+        DecisionKind.TARGET_NEW,
+        DecisionKind.TARGET_MOVED,
+        DecisionKind.TARGET_PINNED,
+    }
+)
+
+
+_NAMES_ITS_TARGET = frozenset(
+    {
+        DecisionKind.DRAIN_WAITS,
+        DecisionKind.DRAIN_MOVES,
+        DecisionKind.KEPT_OWNED,
+        DecisionKind.AWAY_PASSED_OVER,
+        DecisionKind.AWAY_KEEPS,
+    }
+)
+
+
+class _Reason:
+    """Collects the lags while the clauses are made."""
+
+    def __init__(self, explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> None:
+        self._task: TaskId = explanation.task
+        self._previous = explanation.previous
+        self._of_target = {step.kind for step in explanation.steps if step.process == explanation.target}
+        self._target = explanation.target
+        self._problem = problem
+        self._name = name
+
+    def made(self, text: str) -> ShortReason:
+        """Lags stand in the text as NUL, number, NUL until here, so that their order is that of the words."""
+        parts = text.split(LAG)
+        return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))
+
+    def belonging(self, steps: Mapping[DecisionKind, Decision]) -> str:
+        """Where it belongs once everybody is caught up."""
+        moved = steps.get(DecisionKind.RACK_MOVED)
+        if moved is not None:
+            return f"it belongs on {self._name(moved.process)}, {rack_reason(moved, self._problem)}"
+        for kind, words in _BELONGS:
+            step = steps.get(kind)
+            if step is not None:
+                traffic = traffic_there(step) if kind in _CHOSEN else ""
+                return words.format(process=self._name(step.process), other=self._name(step.other)) + traffic
+        return ""
+
+    def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
+        """Where it runs for now."""
+        for kind, words in self._runs():
+            step = steps.get(kind)
+            if step is not None:
+                text = words(step)
+                is_all = step.process == self._target or step.kind in _NAMES_ITS_TARGET
+                return text if is_all else f"{text}{self._meanwhile()}"
+        return ""
+
+    def _runs(self) -> tuple[tuple[DecisionKind, Callable[[Decision], str]], ...]:
+        return (
+            (
+                DecisionKind.AWAY_KEEPS,
+                lambda step: f"but it waits for {self._name(step.process)}, which is away",
+            ),
+            (
+                DecisionKind.AWAY_PASSED_OVER,
+                lambda step: f"but {self._with_lag(step.process)} runs it, because {self._name(step.other)} is away",
+            ),
+            (
+                DecisionKind.KEPT_OWNED,
+                lambda step: f"{self._name(step.process)} runs it, and this rebalance moves nothing that runs",
+            ),
+            (
+                DecisionKind.DRAIN_WAITS,
+                lambda step: f"but {self._name(step.process)} is drained and runs it until {self._next(step)}",
+            ),
+            (
+                DecisionKind.DRAIN_MOVES,
+                lambda step: (
+                    f"and {self._with_lag(step.process)} takes it over from {self._name(step.other)}, which is drained"
+                ),
+            ),
+            (DecisionKind.KEPT, self._kept),
+            (DecisionKind.SWAPPED, lambda step: f"{self._behind(step)}: {self._taker(step)} {self._takes_over(step)}"),
+            (
+                DecisionKind.MOVED_TO_CAUGHT_UP,
+                lambda step: f"{self._behind(step)}: {self._taker(step)} {self._runs_it(step)}",
+            ),
+            (
+                DecisionKind.MOVED_TO_MOST_CAUGHT_UP,
+                lambda step: f"{self._behind(step)}: {self._taker(step)}, the most caught up, {self._runs_it(step)}",
+            ),
+            (DecisionKind.HANDED_OVER, lambda step: f"and {self._with_lag(step.process)} is caught up"),
+            (DecisionKind.WAITS, lambda step: f"but {self._with_lag(step.other)} has to catch up first"),
+        )
+
+    def _next(self, step: Decision) -> str:
+        if step.other == self._target and DecisionKind.WARM_UP_BUDGET_SPENT in self._of_target:
+            return f"{self._with_lag(step.other)} has had its turn to warm up (max.warmup.replicas)"
+        return f"{self._with_lag(step.other)} has caught up"
+
+    def _kept(self, step: Decision) -> str:
+        if step.process in self._previous:
+            return f"and {self._name(step.process)} runs it already"
+        lag = self._lag(step.process)
+        if lag is not None and is_caught_up(lag, self._problem.configs.acceptable_recovery_lag):
+            return f"and {self._name(step.process)} is caught up{self._in_brackets(step.process)}"
+        return f"and nobody is more caught up{self._in_brackets(step.process)}"
+
+    def _behind(self, step: Decision) -> str:
+        return f"but {self._name(step.other)} is behind{self._in_brackets(step.other)}"
+
+    def _taker(self, step: Decision) -> str:
+        return self._with_lag(step.process)
+
+    def _takes_over(self, step: Decision) -> str:
+        return "keeps it" if step.process in self._previous else "has a standby and takes over"
+
+    def _runs_it(self, step: Decision) -> str:
+        return "keeps it" if step.process in self._previous else "runs it"
+
+    def _meanwhile(self) -> str:
+        if DecisionKind.WARM_UP in self._of_target:
+            return f" while {self._name(self._target)} warms up"
+        if DecisionKind.WARM_UP_BUDGET_SPENT in self._of_target:
+            return f", and {self._name(self._target)} waits for its turn to warm up (max.warmup.replicas)"
+        return ""
+
+    def _with_lag(self, process: ProcessId | None) -> str:
+        return f"{self._name(process)}{self._in_brackets(process)}"
+
+    def _in_brackets(self, process: ProcessId | None) -> str:
+        lag = self._lag(process)
+        if lag is None or lag == LATEST_OFFSET:
+            return ""
+        return f" ({lag_text(lag)})" if lag == UNKNOWN_OFFSET_SUM else f" (lag {LAG}{lag}{LAG})"
+
+    def _lag(self, process: ProcessId | None) -> int | None:
+        client = None if process is None else self._problem.clients.get(process)
+        return None if client is None or self._task not in client.lags else client.lags.lag_for(self._task)
+
+
+_BELONGS: tuple[tuple[DecisionKind, str], ...] = (
+    (DecisionKind.STATELESS, "it has no state, and {process} has the lowest load per thread"),
+    (DecisionKind.PIN_SET_ASIDE, "no instance can keep its pins, and {process} gets it anyway"),
+    (DecisionKind.TARGET_PINNED, "a pin keeps it off {other}, so it belongs on {process}"),
+    (DecisionKind.TARGET_MOVED, "{other} has more than its share, so it belongs on {process}"),
+    (DecisionKind.TARGET_KEPT, "it belongs on {process}, which has it and no more than its share"),
+    (DecisionKind.TARGET_NEW, "no caught-up instance runs it, so it belongs on {process}"),
+    (DecisionKind.BALANCED, f"it belongs on {{process}} {ROUND_ROBIN}, balanced over threads)"),
+    (DecisionKind.TARGET, f"it belongs on {{process}} {ROUND_ROBIN})"),
+    (DecisionKind.PREVIOUS_ACTIVE, "{process} had it active"),
+    (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
+    (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
+)
+"""The first that was logged counts."""
+
+_CHOSEN = (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)

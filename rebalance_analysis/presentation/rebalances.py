@@ -1,0 +1,146 @@
+"""A recorded rebalance as people read it: when it was, what set it off, and the rows that every history has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from assignor.names import ShortNames
+from assignor.types import TaskId
+from rebalance_analysis.history import RebalanceFacts, Trigger, TriggerKind
+from rebalance_analysis.presentation.quantities import counted, duration_text, listed, time_text
+
+SAME_SHOWN = 3
+"""How many processes with the same kind of change are named; the JSON has all of them."""
+
+
+class FactRow(NamedTuple):
+    """One fact of a history. `label`: what the text is about; None for a sentence by itself. `depth`: 0 for a heading,
+    1 for what belongs to it, 2 for what belongs to a row of depth 1. A row without a text separates its neighbours.
+    """
+
+    text: str
+    label: str | None = None
+    depth: int = 0
+
+
+SEPARATOR = FactRow("")
+
+
+def rebalances_text(count: int) -> str:
+    return counted(count, "rebalance")
+
+
+def triggers_text(triggers: Sequence[Trigger], processes: ShortNames, task: TaskId | None) -> str:
+    """`task`: the one to name first among those that waited."""
+    parts = []
+    for kind, several in groupby(sorted(triggers, key=_order), key=lambda trigger: trigger.kind):
+        same = list(several)
+        parts += [_trigger_text(trigger, processes, task) for trigger in same[:SAME_SHOWN]]
+        if len(same) > SAME_SHOWN:
+            parts.append(f"and {len(same) - SAME_SHOWN} more {kind}")
+    return ", ".join(parts)
+
+
+def _order(trigger: Trigger) -> int:
+    return list(TriggerKind).index(trigger.kind)
+
+
+def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) -> str:
+    process, before, after = processes.short(trigger.process), trigger.before, trigger.after
+    members = _members_text(trigger, processes)
+    match trigger.kind:
+        case TriggerKind.JOINED:
+            return f"{process} joined{f' with {members}' if members else ''}"
+        case TriggerKind.LEFT:
+            return f"{process} is gone{f' with {members}' if members else ''}"
+        case TriggerKind.RETURNED:
+            return f"{members} of {process} came back{'' if before is None else f', which was {before}'}"
+        case TriggerKind.THREADS:
+            return f"{process} has {after} threads instead of {before}"
+        case TriggerKind.TAGS:
+            return f"{process} has the tags {after} instead of {before}"
+        case TriggerKind.CONFIG:
+            return f"{members} is {after} instead of {before}"
+        case TriggerKind.TOPOLOGY:
+            return "the topology has changed"
+        case TriggerKind.TOPIC:
+            return f"topic {members} {_partitions(before, after)}"
+        case TriggerKind.FOLLOW_UP:
+            return f"follow-up: {_waited(trigger.names, task)}"
+        case TriggerKind.CREATED:
+            return f"the leader saw {members} appear, which the rebalance before created"
+        case TriggerKind.PROBING:
+            return f"the probing deadline, {duration_text(int(after or 0))} before"
+        case TriggerKind.FIRST:
+            return "nothing earlier is recorded"
+        case TriggerKind.REJOINED:
+            return "a member rejoined; the recording does not show why"
+
+
+def _members_text(trigger: Trigger, processes: ShortNames) -> str:
+    """`2 threads` of an instance whose name says which, else their names."""
+    threads = sorted(processes.thread(trigger.process, name) for name in trigger.names)
+    if threads and all(name.startswith("thread ") for name in threads):
+        return counted(len(threads), "thread")
+    return listed(threads)
+
+
+def _partitions(before: str | None, after: str | None) -> str:
+    if after is None:
+        return "is gone"
+    return f"has {after} partitions" if before is None else f"has {after} partitions instead of {before}"
+
+
+def _waited(tasks: Sequence[str], task: TaskId | None) -> str:
+    ordered = sorted(tasks, key=lambda name: name != str(task))
+    return f"{listed(ordered)} waited to be given up" if ordered else "tasks waited to be given up"
+
+
+def history_heading(subject: str, facts: Sequence[RebalanceFacts], recorded: int | None) -> FactRow:
+    """`recorded`: how many rebalances there are in all, None when not known."""
+    if not facts:
+        return FactRow(f"{subject}: no rebalances")
+    first, last = facts[0].generation, facts[-1].generation
+    generations = f"generation {first}" if len(facts) == 1 else f"generations {first} to {last}"
+    some = (
+        f"the last {len(facts)} of {rebalances_text(recorded)}"
+        if recorded and recorded > len(facts)
+        else rebalances_text(len(facts))
+    )
+    return FactRow(f"{subject}: {some}, {generations}")
+
+
+def rebalance_heading(facts: RebalanceFacts) -> FactRow:
+    since = "" if facts.since_previous_ms is None else f" (+{duration_text(facts.since_previous_ms)})"
+    time = "" if facts.now_ms is None else f"  {time_text(facts.now_ms)}{since}"
+    return FactRow(f"generation {facts.generation}{time}")
+
+
+def cause_rows(
+    facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
+) -> Iterator[FactRow]:
+    """What set the rebalance off. `before`: the rebalance in the rows above; what its note says is not repeated, nor is
+    the trigger itself, with which a recorder begins its notes. `task`: the one to name first.
+    """
+    if facts.not_recorded:
+        yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)
+    if facts.interrupted:
+        yield FactRow(f"{counted(facts.interrupted, 'generation')} before this one never got an assignment", "gap", 1)
+    known = [*_note_parts(before), triggers_text(facts.triggers, names, None)]
+    note = "; ".join(part for part in _note_parts(facts) if part not in known)
+    noted = f' (note: "{note}")' if note else ""
+    yield FactRow(f"{triggers_text(facts.triggers, names, task)}{noted}", "trigger", 1)
+
+
+def _note_parts(facts: RebalanceFacts | None) -> list[str]:
+    return [] if facts is None or facts.note is None else facts.note.split("; ")
+
+
+def led_by(facts: RebalanceFacts) -> str:
+    return "" if facts.led_by is None else f" (led by {facts.led_by})"
+
+
+def probing_text(at_ms: int) -> str:
+    return f"a probing rebalance follows at {time_text(at_ms)}"

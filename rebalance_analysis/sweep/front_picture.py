@@ -1,0 +1,216 @@
+"""The front as a picture: time to stable against moves, with standbys as colour and skew as size of a mark.
+
+A number stands for the same combinations in the table and in the key beside the plot. Front points with equally many
+standbys are joined: along such a line, time is bought with moves. Faint points are beaten by a point of the front.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rebalance_analysis.figures import new_figure, save_figure
+from rebalance_analysis.sweep.front_tables import AlikeCombinations, alike_on_front, duration_text, front_title
+from rebalance_analysis.sweep.label_places import Label, Mark, place_labels
+from rebalance_analysis.sweep.totals import CombinationTotal, SweepResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+
+_SIZE_INCHES = (10.0, 5.6)
+_KEY_LINES = 16
+_MOST_NUMBERS = 99
+_FEW_LEVELS = 5
+_WIDE = 30
+_MANY_POINTS = 2_000
+_SMALL, _LARGE = 45.0, 260.0
+_LABEL_POINTS = 9.0
+_DEFAULTS_COLOUR = "#c0262d"
+_LINE_COLOUR = "#555555"
+_COLOURS = "viridis_r"
+
+
+class _Point(NamedTuple):
+    time_ms: float
+    moves: int
+    standbys_per_task: float
+    skew: int
+
+
+def draw_front(result: SweepResult, path: Path) -> None:
+    """Raises InputError when the file cannot be written, or matplotlib is not installed."""
+    figure = new_figure(*_SIZE_INCHES)
+    left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3.4, 1)})
+    blocks = alike_on_front(result)
+    _draw_key(right, result, blocks)
+    if blocks:
+        _draw_plot(figure, (left, right), result, blocks)
+    else:
+        left.text(0.5, 0.5, "no combination lets every episode settle", ha="center", transform=left.transAxes)
+        left.set_axis_off()
+    left.set_title(front_title(result), loc="left", fontsize=11)
+    save_figure(figure, path)
+
+
+def _draw_plot(
+    figure: Figure, plot_and_key: tuple[Axes, Axes], result: SweepResult, blocks: Sequence[AlikeCombinations]
+) -> None:
+    from matplotlib.colors import Normalize
+
+    axes, key = plot_and_key
+    front = [_point(result.totals[block.numbers[0]]) for block in blocks]
+    on_front = set(result.front)
+    others = sorted({_point(each) for each in result.totals if each.point and each.combination.number not in on_front})
+    every = [*front, *others]
+    sizes = _Sizes(point.skew for point in every)
+    levels = sorted({point.standbys_per_task for point in every})
+    colours = Normalize(levels[0] - 0.25, levels[-1] + 0.25)
+    _draw_marks(axes, others, sizes, colours, faint=True)
+    for level in levels:
+        joined = sorted(point for point in set(front) if point.standbys_per_task == level)
+        axes.plot([p.time_ms for p in joined], [p.moves for p in joined], color=_LINE_COLOUR, linewidth=0.9, zorder=3)
+    drawn = _draw_marks(axes, front, sizes, colours, faint=False)
+    handles = [*_draw_defaults(axes, result, sizes), *sizes.handles(axes)]
+    if len(levels) > _FEW_LEVELS:
+        figure.colorbar(drawn, ax=axes, pad=0.02, aspect=30).set_label("standbys per stateful task")
+    else:
+        handles += [_level_handle(axes, level, drawn.cmap(float(colours(level)))) for level in levels]
+    key.legend(handles=handles, loc="lower left", fontsize=8, frameon=False, labelspacing=0.8, handletextpad=0.8)
+    _scale(axes, [point.time_ms for point in every])
+    axes.set_ylabel("tasks and standbys moved, all episodes")
+    axes.margins(0.09)
+    axes.grid(color="#dddddd", linewidth=0.6, zorder=0)
+    axes.set_axisbelow(True)
+    _number(figure, axes, front, others, sizes)
+
+
+def _draw_marks(
+    axes: Axes, points: Sequence[_Point], sizes: _Sizes, colours: Normalize, *, faint: bool
+) -> PathCollection:
+    return axes.scatter(
+        [point.time_ms for point in points],
+        [point.moves for point in points],
+        s=[sizes.of(point.skew) for point in points],
+        c=[point.standbys_per_task for point in points],
+        norm=colours,
+        cmap=_COLOURS,
+        alpha=0.28 if faint else 1,
+        edgecolors="none" if faint else "black",
+        linewidths=0 if faint else 0.9,
+        rasterized=faint and len(points) > _MANY_POINTS,
+        zorder=2 if faint else 4,
+    )
+
+
+class _Sizes:
+    """Skew as the area of a mark."""
+
+    def __init__(self, skews: Iterable[int]) -> None:
+        self.skews = sorted(set(skews))
+
+    def of(self, skew: int) -> float:
+        low, high = self.skews[0], self.skews[-1]
+        return _SMALL if low == high else _SMALL + (_LARGE - _SMALL) * (skew - low) / (high - low)
+
+    def handles(self, axes: Axes) -> list[PathCollection]:
+        """For the legend: every skew, or the lowest, the middle and the highest."""
+        few = len(self.skews) <= _FEW_LEVELS
+        shown = self.skews if few else [self.skews[0], self.skews[len(self.skews) // 2], self.skews[-1]]
+        return [
+            axes.scatter([], [], s=self.of(skew), facecolors="none", edgecolors="black", label=f"skew {skew}")
+            for skew in shown
+        ]
+
+
+def _level_handle(axes: Axes, level: float, colour: Any) -> PathCollection:
+    return axes.scatter([], [], s=_LARGE / 2, color=colour, marker="s", label=f"{level:.2f} standbys a task")
+
+
+def _draw_defaults(axes: Axes, result: SweepResult, sizes: _Sizes) -> list[PathCollection]:
+    """A ring around the combination of Kafka's defaults, if the grid has it."""
+    total = None if result.defaults is None else result.totals[result.defaults]
+    if total is None or total.point is None:
+        return []
+    point = _point(total)
+    ring = axes.scatter(
+        [point.time_ms],
+        [point.moves],
+        s=sizes.of(point.skew) * 2 + 90,
+        facecolors="none",
+        edgecolors=_DEFAULTS_COLOUR,
+        linewidths=1.6,
+        zorder=5,
+        label="Kafka's defaults",
+    )
+    return [ring]
+
+
+def _scale(axes: Axes, times_ms: Sequence[float]) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+    low, high = min(times_ms), max(times_ms)
+    if low > 0 and high / low > _WIDE:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: duration_text(value)))
+    axes.set_xlabel("time until stable, mean of all episodes")
+
+
+def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequence[_Point], sizes: _Sizes) -> None:
+    """Numbers beside the marks. Points at one place share a label; no label covers a mark or another label."""
+    at: dict[tuple[float, int], list[int]] = {}
+    for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
+        at.setdefault((point.time_ms, point.moves), []).append(number)
+    figure.draw_without_rendering()  # only the layout knows where data lies
+    to_points = 72 / figure.dpi
+
+    def mark(point: _Point) -> Mark:
+        x, y = axes.transData.transform((point.time_ms, point.moves))
+        return float(x) * to_points, float(y) * to_points, (sizes.of(point.skew) / math.pi) ** 0.5
+
+    largest = {(point.time_ms, point.moves): mark(point) for point in sorted(front, key=lambda point: point.skew)}
+    obstacles = [mark(point) for point in (*front[_MOST_NUMBERS:], *others)][:_MANY_POINTS]
+    texts = [", ".join(map(str, numbers)) for numbers in at.values()]
+    for label, place in zip(place_labels(texts, [largest[p] for p in at], obstacles, _LABEL_POINTS), at, strict=True):
+        _write_label(axes, label, place)
+
+
+def _write_label(axes: Axes, label: Label, place: tuple[float, int]) -> None:
+    axes.annotate(
+        label.text,
+        place,
+        xytext=(label.dx, label.dy),
+        textcoords="offset points",
+        ha="center",
+        va="center",
+        fontsize=_LABEL_POINTS,
+        fontweight="bold",
+        zorder=6,
+        arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": _LINE_COLOUR} if label.is_far else None,
+    )
+
+
+def _draw_key(axes: Axes, result: SweepResult, blocks: Sequence[AlikeCombinations]) -> None:
+    axes.set_axis_off()
+    lines = [f"{number:>3}   {' × '.join(block.texts(result.grid))}" for number, block in enumerate(blocks, start=1)]
+    if len(lines) > _KEY_LINES:
+        lines = [*lines[: _KEY_LINES - 1], f"      and {len(lines) - _KEY_LINES + 1} more"]
+    unsettled = len(result.totals) - result.settled
+    if unsettled:
+        lines += ["", f"{unsettled} of {len(result.totals)} do not settle"]
+    heading = "\n× ".join(result.grid.keys)
+    axes.text(0, 1, heading, va="top", fontsize=9, fontweight="bold", transform=axes.transAxes)
+    down = 1 - 0.042 * (len(result.grid.keys) + 0.3)
+    axes.text(0, down, "\n".join(lines), va="top", fontsize=9, family="monospace", transform=axes.transAxes)
+
+
+def _point(total: CombinationTotal) -> _Point:
+    assert total.time_to_stable_ms is not None
+    return _Point(total.time_to_stable_ms, total.moves, round(total.standbys_per_task, 6), total.skew)

@@ -1,0 +1,232 @@
+"""The Pareto front of a sweep as a table, all its combinations as another, and the document in `front.json`.
+
+Combinations with equal results share a line: `max.warmup.replicas` 4 to 16 may all come to the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rich.console import Group
+
+from rebalance_analysis.sweep.grid import ASSIGNOR, Axis, Combination, Grid, Value
+from rebalance_analysis.sweep.totals import CombinationTotal, SweepResult
+from spark_engine.batch.plain_table import plain_table, titled
+
+_MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
+_TRAFFIC = "read across\nracks"
+"""Only where the racks of some group are known."""
+_IN_FULL = (
+    "time to\nstable",
+    "rounds",
+    "active\nmoves",
+    "standby\nmoves",
+    "warm-\nups",
+    "no owner",
+    "standbys\nper task",
+    "skew",
+)
+"""With all combinations."""
+_STAR = "*"
+
+
+def front_table(result: SweepResult) -> Group:
+    """The front, quickest to settle first. A star marks Kafka's defaults, which get a line of their own below when they
+    are not on the front. The note below it explains the star.
+    """
+    blocks = alike_on_front(result)
+    table = plain_table()
+    notes = []
+    table.add_column("", justify="right")
+    for key in result.grid.keys:
+        table.add_column(_heading(key), justify="right", overflow="fold")
+    for measure in _headings(result, _MEASURES):
+        table.add_column(measure, justify="right", overflow="fold")
+    for line, block in enumerate(blocks, start=1):
+        number = f"{_STAR} {line}" if result.defaults in block.numbers else str(line)
+        table.add_row(number, *block.texts(result.grid), *_measures(result.totals[block.numbers[0]]))
+    if result.defaults is not None:
+        notes.append(f"{_STAR} Kafka's defaults{_beaten(result, blocks)}")
+        if result.defaults not in result.front:
+            total = result.totals[result.defaults]
+            axes_and_values = zip(result.grid.axes, total.combination.values, strict=True)
+            table.add_row(_STAR, *(values_text(axis, [value]) for axis, value in axes_and_values), *_measures(total))
+    return titled(front_title(result), table, *notes)
+
+
+def full_table(result: SweepResult) -> Group:
+    """Every combination, in the order of the grid, with all measures. The first column marks those of the front."""
+    table = plain_table()
+    table.add_column("")
+    for key in result.grid.keys:
+        table.add_column(_heading(key), justify="right", overflow="fold")
+    for measure in _headings(result, _IN_FULL):
+        table.add_column(measure, justify="right", overflow="fold")
+    for total in result.totals:
+        values = zip(result.grid.axes, total.combination.values, strict=True)
+        front = "front" if total.combination.number in result.front else ""
+        time_to_stable, _, standbys, skew, *others = _measures(total)
+        table.add_row(
+            front,
+            *(values_text(axis, [value]) for axis, value in values),
+            time_to_stable,
+            *(f"{count:,}" for count in (total.rounds, total.active_moves, total.standby_moves, total.warm_ups)),
+            duration_text(total.unowned_ms),
+            standbys,
+            skew,
+            *others,
+        )
+    return titled(_title("All of", result), table)
+
+
+def front_document(result: SweepResult) -> dict[str, object]:
+    """Equal runs give equal documents. Each combination of the front has its own entry."""
+    defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
+    beaten_by = None if result.beats_defaults is None else _document(result, result.totals[result.beats_defaults])
+    return {
+        "grid": {axis.key: list(axis.values) for axis in result.grid.axes},
+        "groups": result.groups,
+        "episodes": result.episodes,
+        "combinations": len(result.totals),
+        "settled": result.settled,
+        "front": [_document(result, result.totals[number]) for number in result.front],
+        "kafkas_defaults": defaults,
+        "kafkas_defaults_on_front": None if result.defaults is None else result.defaults in result.front,
+        "kafkas_defaults_beaten_by": beaten_by,
+    }
+
+
+def front_title(result: SweepResult) -> str:
+    return _title("Pareto front of", result)
+
+
+def _title(what: str, result: SweepResult) -> str:
+    return (
+        f"{what} {_count(len(result.totals), 'combination')} "
+        f"over {_count(result.episodes, 'episode')} of {_count(result.groups, 'group')}"
+    )
+
+
+def duration_text(milliseconds: float) -> str:
+    """`0.5 s`, `1 min 00 s`, `2 h 05 min`."""
+    if milliseconds < 59_950:
+        return f"{milliseconds / 1_000:.1f} s"
+    seconds = round(milliseconds / 1_000)
+    if seconds < 3_600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _heading(key: str) -> str:
+    """The key with each of its words on a line of its own."""
+    return key.replace(".", ".\n")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _measures(total: CombinationTotal) -> tuple[str, ...]:
+    time_ms = total.time_to_stable_ms
+    settles = f"{total.settled} of {total.episodes} settle" if time_ms is None else duration_text(time_ms)
+    traffic = () if total.cross_rack_reads is None else (f"{total.cross_rack_reads:,}",)
+    own = ("-" if measure is None else f"{measure:,.2f}" for measure in total.own_measures)
+    return settles, f"{total.moves:,}", f"{total.standbys_per_task:.2f}", str(total.skew), *traffic, *own
+
+
+def _headings(result: SweepResult, measures: tuple[str, ...]) -> tuple[str, ...]:
+    """A function that the user measures with has a heading of its own name, a word to a line."""
+    own = (name.partition(":")[2].replace("_", "\n") for name in result.own_measures)
+    return (*measures, *((_TRAFFIC,) if _knows_racks(result) else ()), *own)
+
+
+def _knows_racks(result: SweepResult) -> bool:
+    return result.totals[0].cross_rack_reads is not None
+
+
+def _beaten(result: SweepResult, blocks: list[AlikeCombinations]) -> str:
+    if result.beats_defaults is None:
+        return ""
+    line = next(place for place, block in enumerate(blocks, start=1) if result.beats_defaults in block.numbers)
+    return f", beaten by line {line}"
+
+
+def _document(result: SweepResult, total: CombinationTotal) -> dict[str, object]:
+    return {
+        "combination": total.combination.number,
+        **dict(zip(result.grid.keys, total.combination.values, strict=True)),
+        "time_to_stable_ms": total.time_to_stable_ms,
+        "moves": total.moves,
+        "standbys": total.standbys,
+        "skew": total.skew,
+        "cross_rack_reads": total.cross_rack_reads,
+        "episodes": total.episodes,
+        "settled": total.settled,
+        "looping": total.looping,
+        "rounds": total.rounds,
+        "active_moves": total.active_moves,
+        "standby_moves": total.standby_moves,
+        "warm_ups": total.warm_ups,
+        "unowned_ms": total.unowned_ms,
+        "stateful_tasks": total.stateful_tasks,
+        **dict(zip(result.own_measures, total.own_measures, strict=True)),
+    }
+
+
+_ASSIGNORS_END = "TaskAssignor"
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeCombinations:
+    """All combinations of these `values`: for each axis some of its values, in its order."""
+
+    numbers: tuple[int, ...]
+    values: tuple[tuple[Value, ...], ...]
+
+    def texts(self, grid: Grid) -> tuple[str, ...]:
+        """One text for each axis, in the form of `--grid`: `2`, `4..16`, `a|b`."""
+        return tuple(values_text(axis, values) for axis, values in zip(grid.axes, self.values, strict=True))
+
+
+def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
+    """The front, quickest to settle first. Combinations with one point form as few blocks as possible."""
+    blocks: list[AlikeCombinations] = []
+    of_a_point: list[int] = []
+    for number in result.front:
+        if of_a_point and result.totals[of_a_point[0]].point != result.totals[number].point:
+            blocks += _blocks([result.totals[each].combination for each in of_a_point], result.grid)
+            of_a_point = []
+        of_a_point.append(number)
+    return blocks + _blocks([result.totals[each].combination for each in of_a_point], result.grid)
+
+
+def values_text(axis: Axis, values: Sequence[Value]) -> str:
+    """Assignor names are shown without their common ending."""
+    if axis.key == ASSIGNOR:
+        return "|".join(str(value).removesuffix(_ASSIGNORS_END) for value in values)
+    places = [axis.values.index(value) for value in values]
+    if axis.is_number and len(values) > 2 and all(after == before + 1 for before, after in pairwise(places)):
+        return f"{values[0]}..{values[-1]}"
+    return "|".join(str(value) for value in values)
+
+
+def _blocks(combinations: Sequence[Combination], grid: Grid) -> list[AlikeCombinations]:
+    """Split along the first axis until each block is a full product of values."""
+    if not combinations:
+        return []
+    taken = [{combination.values[place] for combination in combinations} for place in range(len(grid.axes))]
+    if len(combinations) == math.prod(len(values) for values in taken):
+        ordered = tuple(
+            tuple(value for value in axis.values if value in values)
+            for axis, values in zip(grid.axes, taken, strict=True)
+        )
+        return [AlikeCombinations(tuple(combination.number for combination in combinations), ordered)]
+    place = next(place for place, values in enumerate(taken) if len(values) > 1)
+    blocks: list[AlikeCombinations] = []
+    for value in grid.axes[place].values:
+        blocks += _blocks([each for each in combinations if each.values[place] == value], grid)
+    return blocks

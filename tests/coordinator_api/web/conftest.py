@@ -1,0 +1,25 @@
+"""The application in this process, with an audit log, for callers of each right."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from coordinator_client.access.principals import Right
+from tests.coordinator_api.http.tenants import Tenants, tenants
+
+PRINCIPALS = {
+    "root": (Right.ADMIN, ""),
+    "olga": (Right.OPERATOR, ""),
+    "mia": (Right.MEMBER, ""),
+    "rita": (Right.READER, ""),
+    "tom": (Right.ADMIN, "a-"),
+}
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
+    async with tenants(tmp_path, PRINCIPALS, audit_log_file=tmp_path / "audit.log") as running:
+        yield running
