@@ -14,7 +14,7 @@ from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG
-from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.state_stores.state_store import StoreBuilder
 
 EVENTS = "events"
 RESULTS = "results"

@@ -30,9 +30,9 @@ from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.rocksdb_options import store_options, write_options
+from streams_runtime.state_stores.state_store import StoreBuilder
 
 RECORDS = 1_000_000
 QUICK_RECORDS = 30_000

@@ -26,7 +26,7 @@ from coordinator_api.group.events import (
     WarmUpsCaughtUp,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.levers import LeverName
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, HeartbeatAnswered, JoinAnswered, Response, RunRebalance
 from coordinator_api.group.rebalance_result import computed_assignments

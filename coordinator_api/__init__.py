@@ -4,7 +4,7 @@ cli/                the commands: `assignor serve`, `migrate`, `backup`, `restor
 web/                pages for operators below /ui; views/: the wording that pages and commands share
 http/               the service: server (signals, the socket), app, middleware, auth; routes/, one file for each noun;
                     models/, each body and answer; problems: every error as RFC 9457
-runtime/            groups at run time: opening builds the coordinator from the settings, coordinator has all groups,
+runtime/            groups at run time: assembly builds the coordinator from the settings, coordinator has all groups,
                     group_runtime gives each event its turn, rebalance_runner runs one rebalance through `assignor`
 lease/              which groups this coordinator owns, and until when
 workers/            processes that compute rebalances, so that nothing waits for them

@@ -22,7 +22,7 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from coordinator_client.access.tls import VERIFY_MODES, ServerTls, server_tls
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
 from streams_runtime.logs.base import IsolationLevel, OffsetReset
-from streams_runtime.logs.kafka.settings import (
+from streams_runtime.logs.kafka.log_settings import (
     DEFAULT_LINGER_MS,
     LINGER_MS,
     LOG_KEYS,

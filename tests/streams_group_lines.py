@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assignor.task_assignors.streams_groups.sticky import MemberSpec, StreamsGroupPlacement
+from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement
 from assignor.types import TaskId
 
 Line = dict[str, Any]

@@ -16,8 +16,8 @@ from assignor.assignment.task_assignment import AssignedTask, KafkaStreamsAssign
 from assignor.assignment.task_assignor import CustomTaskAssignor
 from assignor.java.hash_codes import process_hash, task_hash
 from assignor.java.order import JavaHashSet, hash_set_order
+from assignor.task_assignors.legacy_sticky import DEFAULT_COSTS, StickyPlacement
 from assignor.task_assignors.racks.optimization import STATELESS_COSTS
-from assignor.task_assignors.sticky import DEFAULT_COSTS, StickyPlacement
 from assignor.types import TaskId
 
 

@@ -18,10 +18,10 @@ __all__ = ["BUILT_IN_ASSIGNORS", "task_assignor_from", "task_assignor_named", "v
 
 BUILT_IN_ASSIGNORS = {
     "HighAvailabilityTaskAssignor": "assignor.task_assignors.high_availability:HighAvailabilityTaskAssignor",
-    "LegacyStickyTaskAssignor": "assignor.task_assignors.sticky:LegacyStickyTaskAssignor",
-    "FallbackPriorTaskAssignor": "assignor.task_assignors.sticky:FallbackPriorTaskAssignor",
+    "LegacyStickyTaskAssignor": "assignor.task_assignors.legacy_sticky:LegacyStickyTaskAssignor",
+    "FallbackPriorTaskAssignor": "assignor.task_assignors.legacy_sticky:FallbackPriorTaskAssignor",
     "StickyTaskAssignor": "assignor.assignment.sticky:StickyTaskAssignor",
-    "StreamsGroupStickyTaskAssignor": "assignor.task_assignors.streams_groups.pipeline:StreamsGroupStickyTaskAssignor",
+    "StreamsGroupStickyTaskAssignor": "assignor.task_assignors.streams_groups.adapter:StreamsGroupStickyTaskAssignor",
     "MinimalMovementTaskAssignor": "assignor.task_assignors.minimal.movement:MinimalMovementTaskAssignor",
 }
 """Name to `module:Class`."""

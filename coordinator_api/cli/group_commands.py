@@ -32,7 +32,7 @@ from coordinator_api.cli.calls import (
     document_table,
 )
 from coordinator_api.cli.lever_commands import held_line
-from coordinator_api.views.levers import active_levers
+from coordinator_api.views.active_levers import active_levers
 from coordinator_client.calls import group_path, state_in_words
 from rebalance_analysis.presentation.quantities import utc_iso
 

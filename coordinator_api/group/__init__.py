@@ -30,7 +30,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
 
     values   states          the words of the protocol
              image           the durable state: the group, its members, and its last rebalance
-             levers          what operators have set beside Kafka's behaviour
+             group_levers    what operators have set beside Kafka's behaviour
              liveness        sessions, connections and timers, in memory only; limits, as the settings set them
              events          requests of members and operators, results of rebalances, time
              records         what each record makes of the state, of sessions and timers, and its wording in errors

@@ -26,10 +26,10 @@ from dataclasses import replace
 from assignor.recording import as_topology
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from coordinator_api.group import events, records
+from coordinator_api.group.group_levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.holding import carry_out_when_held, decide_held, end_hold_when_over
 from coordinator_api.group.image import DefinitionOrigin, GroupImage
 from coordinator_api.group.joining import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
-from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.outcome import (
     GROUP_DELETED,
     GROUP_NOT_DECLARED,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
-from coordinator_api.group.levers import LeverName
+from coordinator_api.group.group_levers import LeverName
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from coordinator_api.group import events
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
+from coordinator_api.group.group_levers import OperatorDecision
 from coordinator_api.group.image import GroupImage, HeldRebalance
-from coordinator_api.group.levers import OperatorDecision
 from coordinator_api.group.outcome import (
     AssignmentStored,
     ComputedAgain,

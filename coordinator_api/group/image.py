@@ -14,7 +14,7 @@ from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignme
 from assignor.types import TaskId
 from coordinator_api.compression import compress, decompress
 from coordinator_api.group.events import LastJoin
-from coordinator_api.group.levers import NO_LEVERS, Levers
+from coordinator_api.group.group_levers import NO_LEVERS, Levers
 from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8

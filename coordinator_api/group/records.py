@@ -19,6 +19,7 @@ from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.events import LastJoin
+from coordinator_api.group.group_levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.image import (
     MAX_FENCED_MEMBER_IDS,
     ClassicGroupMember,
@@ -33,7 +34,6 @@ from coordinator_api.group.image import (
     RebalanceCause,
     RebalanceEnd,
 )
-from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason, RemovalReason
 

@@ -18,10 +18,10 @@ from coordinator_api.http.middleware import RequestBodies, RequestGuard
 from coordinator_api.http.other_coordinators import OtherCoordinators, on_not_owner
 from coordinator_api.http.proxies import Proxies
 from coordinator_api.http.routes import groups, levers, logs, members, rebalances, service, stateless, tokens
+from coordinator_api.runtime.assembly import open_coordinator
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.runtime.opening import open_coordinator
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import NotOwner
+from coordinator_api.store.store_errors import NotOwner
 
 # a route is found by trying one after the other, and most calls are those of members
 _NOUNS = (members, groups, levers, rebalances, logs, stateless, tokens, service)

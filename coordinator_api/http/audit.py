@@ -34,7 +34,7 @@ from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from coordinator_api.group.events import Event, SetInstanceDrain, SetLever
-from coordinator_api.group.levers import LeverName
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.http.call_rights import Call, is_page, token_of_cookie
 from coordinator_api.http.problems import MOVED, PROBLEM_CODE, Problem
 from coordinator_api.settings import SettingsError

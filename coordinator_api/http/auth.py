@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from coordinator_api.http.models.service import CreatedTokenAnswer, TokenLine
+from coordinator_api.http.models.service_models import CreatedTokenAnswer, TokenLine
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
-from coordinator_api.store.errors import NameTaken, StoreError
+from coordinator_api.store.store_errors import NameTaken, StoreError
 from coordinator_api.store.token_store import StoredToken, TokenStore
 from coordinator_client.access.credentials import Credentials, wall_clock_ms
 from coordinator_client.access.issuer_settings import KEYS_URL, IssuerSettings

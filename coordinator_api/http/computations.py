@@ -17,7 +17,7 @@ from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recor
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from assignor.types import TaskId
-from coordinator_api.http.models.groups import AssignAnswer, RebalanceExplanation, SimulateAnswer
+from coordinator_api.http.models.group_models import AssignAnswer, RebalanceExplanation, SimulateAnswer
 from coordinator_api.recorded_documents import read_recorded
 from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.definitions import (

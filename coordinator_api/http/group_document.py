@@ -23,12 +23,12 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.types import Role, TaskId
 from coordinator_api.clusters import Clusters, ProviderAddress
 from coordinator_api.group.description import GroupDescription
+from coordinator_api.group.group_levers import Lever
 from coordinator_api.group.holding import DescribedHeld
 from coordinator_api.group.image import GroupImage, LastRebalance
-from coordinator_api.group.levers import Lever
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.http.advice import advice, condition, has_active_task
-from coordinator_api.http.models.groups import (
+from coordinator_api.http.models.group_models import (
     GroupAnswer,
     GroupLine,
     GroupMemberAnswer,
@@ -37,7 +37,13 @@ from coordinator_api.http.models.groups import (
     NoticeAnswer,
     TaskCopyAnswer,
 )
-from coordinator_api.http.models.levers import DrainedLever, HeldAnswer, LeverAnswer, LeversAnswer, MissingForDrain
+from coordinator_api.http.models.lever_models import (
+    DrainedLever,
+    HeldAnswer,
+    LeverAnswer,
+    LeversAnswer,
+    MissingForDrain,
+)
 from coordinator_api.runtime.cluster_watch import Changelogs
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.notices import ReceivedNotice

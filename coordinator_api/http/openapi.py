@@ -23,8 +23,8 @@ from coordinator_api.http.audit import MAX_REASON, REASON_PATTERN
 from coordinator_api.http.call_rights import ENDPOINTS, OPEN_PATHS
 from coordinator_api.http.dependencies import JsonBody, described_body
 from coordinator_api.http.models.documents import DefinitionDocument, RebalanceDocument
-from coordinator_api.http.models.groups import AssignAnswer
-from coordinator_api.http.models.service import ProblemDocument
+from coordinator_api.http.models.group_models import AssignAnswer
+from coordinator_api.http.models.service_models import ProblemDocument
 from coordinator_api.http.problems import MEDIA_TYPE, MOVED
 from coordinator_api.http.proxies import public_address
 

@@ -32,7 +32,7 @@ from assignor.errors import InputError
 from assignor.legal_names import is_legal_name
 from coordinator_api.http.call_rights import CALL, Call, with_session
 from coordinator_api.http.group_document import group_line
-from coordinator_api.http.models.groups import GroupLine, GroupList, UnreadableGroupLine
+from coordinator_api.http.models.group_models import GroupLine, GroupList, UnreadableGroupLine
 from coordinator_api.http.problems import MOVED, TRY_AGAIN_SOON, Problem, answer_to
 from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.lease.owned_groups import OtherGroup

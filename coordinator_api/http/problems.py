@@ -25,7 +25,7 @@ from starlette.types import Scope
 
 from assignor.errors import AssignorFault, InputError, NotBuiltYet, OwnAssignorFailed
 from coordinator_api.errors import CoordinatorFault, GroupIsLoading, TooManyRequests, UnreadableBytes
-from coordinator_api.store.errors import LeaseEnded, StoreError
+from coordinator_api.store.store_errors import LeaseEnded, StoreError
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -43,8 +43,8 @@ from coordinator_api.lease.decisions import (
 from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.lease.owned_groups import GroupHost, OtherGroup, OwnedGroups
 from coordinator_api.metrics import Metrics
-from coordinator_api.store.errors import LeaseEnded, StoreError
 from coordinator_api.store.lease_rows import LeaseStore
+from coordinator_api.store.store_errors import LeaseEnded, StoreError
 
 LONGEST_POLL_WAIT_S = 0.5
 """How long a call waits for a poll. After that, an address that is known from an older poll is better than none."""

@@ -17,8 +17,8 @@ from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.lease.decisions import Elsewhere, HandOver, Take
 from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.metrics import Metrics
-from coordinator_api.store.errors import NotOwner, StoreError
 from coordinator_api.store.lease_rows import LeaseStore
+from coordinator_api.store.store_errors import NotOwner, StoreError
 
 OPENED_AT_ONE_TIME = 2
 """The logs of all groups together may be large."""

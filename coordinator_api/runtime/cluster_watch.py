@@ -30,7 +30,7 @@ from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.runtime.durable_group import DurableGroup
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.store_errors import StoreError
 from coordinator_api.telemetry import GroupTelemetry
 
 LONGEST_RETRY_MS = 5_000

@@ -32,9 +32,9 @@ from coordinator_api.runtime.rebalance_runner import RebalanceResources
 from coordinator_api.runtime.repairs import GroupRepair, nothing_lost, planned_repair
 from coordinator_api.runtime.store_access import Recordings, StoreReadiness
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, StoreBusy, StoreError
 from coordinator_api.store.opening import OpenStore
 from coordinator_api.store.repository import GroupLog, Recording
+from coordinator_api.store.store_errors import ConcurrentWriter, DamagedLog, StoreBusy, StoreError
 from coordinator_api.store.stored_logs import StoredLog
 from coordinator_api.workers.worker_pool import ServiceWorkers
 
@@ -71,7 +71,7 @@ class Coordinator:
     ) -> None:
         """`url`: where other coordinators of the database reach this one. `resources`: is closed last.
 
-        Eight parameters: each is a part that `opening` makes of the settings.
+        Eight parameters: each is a part that `assembly` makes of the settings.
         """
         self.settings = settings
         self.repository = store.repository

@@ -26,7 +26,7 @@ from coordinator_api.group.outcome import Outcome, Response, RunRebalance
 from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, GroupEnvironment, RecordingFor
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.store_errors import StoreError
 
 MOST_IN_A_BATCH = 1_000
 """Events. More of them wait for the next commit, so that no answer waits for very many others."""

@@ -54,8 +54,8 @@ from coordinator_api.runtime.member_connections import HeldHeartbeats
 from coordinator_api.runtime.notices import GroupNotices, ProcessNotice, ReceivedNotice
 from coordinator_api.runtime.rebalance_loop import RebalanceLoop
 from coordinator_api.runtime.rebalance_runner import RebalanceResources, RebalanceRunner
-from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording
+from coordinator_api.store.store_errors import LeaseEnded, NotOwner, StoreError
 from coordinator_api.telemetry import GroupStanding, GroupTelemetry
 
 RETRY_AFTER_STORE_ERROR_MS = 1_000

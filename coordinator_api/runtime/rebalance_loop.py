@@ -19,7 +19,7 @@ from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.runtime.durable_group import RecordingFor
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
 from coordinator_api.runtime.rebalance_work import ComputedRebalance
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.store_errors import StoreError
 from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 

@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 from coordinator_api.recorded_documents import expanded
-from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Repository
+from coordinator_api.store.store_errors import StoreError
 
 WITHIN_S = 2.0
 """How long an asker waits for the store."""

@@ -11,5 +11,5 @@
     engine        connections to the database, and how long PostgreSQL is waited for
     sqlite        WAL mode, one write at a time, and damage to the file that SQLite itself does not notice
 
-This package alone knows SQLAlchemy, together with the top-level package `migrations`. Only `errors` leave it.
+This package alone knows SQLAlchemy, together with the top-level package `migrations`. Only `store_errors` leave it.
 """

@@ -31,11 +31,11 @@ from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header, Progress
 from coordinator_api.store.engine import at_one_moment, parse_url, sqlite_file
-from coordinator_api.store.errors import StoreError, StoreInUse, reason
 from coordinator_api.store.lease_store import renewing, rows_of
 from coordinator_api.store.opening import exclusive_engine, exclusive_transaction, note_set_up
 from coordinator_api.store.recordings import read_only_engine
 from coordinator_api.store.schema import group_records, groups, rebalances, tokens
+from coordinator_api.store.store_errors import StoreError, StoreInUse, reason
 from coordinator_api.store.stored_logs import (
     NUMBERS_OF_A_LOG,
     StoredLog,

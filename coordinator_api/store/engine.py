@@ -30,8 +30,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from coordinator_api.settings import Settings
 from coordinator_api.store import sqlite
-from coordinator_api.store.errors import DatabaseOutOfReach, StoreError, UnusableDatabase, reason
 from coordinator_api.store.lease_rows import lease_times
+from coordinator_api.store.store_errors import DatabaseOutOfReach, StoreError, UnusableDatabase, reason
 from rebalance_analysis.reading.sources import shown
 
 POOL_SIZE = 10

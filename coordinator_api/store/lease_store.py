@@ -16,7 +16,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.store.engine import connection_of
-from coordinator_api.store.errors import UnusableDatabase, unusable
 from coordinator_api.store.lease_rows import (
     NEVER_EXPIRES,
     CoordinatorRow,
@@ -26,6 +25,7 @@ from coordinator_api.store.lease_rows import (
     lease_times,
 )
 from coordinator_api.store.schema import coordinators, groups
+from coordinator_api.store.store_errors import UnusableDatabase, unusable
 
 _POLL = text(
     "WITH renewed AS ("

@@ -35,12 +35,12 @@ from coordinator_api.store.engine import (
     out_of_reach,
     sqlite_file,
 )
-from coordinator_api.store.errors import StoreInUse, UnusableDatabase
 from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.lease_store import FileLeaseStore, SqlLeaseStore
 from coordinator_api.store.recordings import read_only_engine
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sqlite import bytes_by_header, log_damage, stat_of, write_ahead_log_of
+from coordinator_api.store.store_errors import StoreInUse, UnusableDatabase
 from operating_system.private_files import create_private_file, open_lock
 from operating_system.processes import advice_of
 

@@ -25,9 +25,9 @@ from assignor.errors import AssignorFault, InputError
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema, sqlite
 from coordinator_api.store.engine import missing, parse_url, sqlite_file
-from coordinator_api.store.errors import StoreError, reason
 from coordinator_api.store.repository import HELD
 from coordinator_api.store.schema import rebalances
+from coordinator_api.store.store_errors import StoreError, reason
 from rebalance_analysis.reading.sources import RawLine, shown
 
 PAGE = 32

@@ -26,9 +26,9 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.store.engine import at_one_moment, begin_writing, connection_of, sqlite_file
-from coordinator_api.store.errors import ConcurrentWriter, DamagedDatabase, NotOwner, StoreError, reason, unusable
 from coordinator_api.store.schema import group_records, groups, metadata, rebalances, store_checks
 from coordinator_api.store.sqlite import FileDamage, OpenFile, WriteTurns
+from coordinator_api.store.store_errors import ConcurrentWriter, DamagedDatabase, NotOwner, StoreError, reason, unusable
 from coordinator_api.store.stored_logs import (
     StoredLog,
     before_next_log,

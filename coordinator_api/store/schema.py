@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.store_errors import UnusableDatabase
 
 if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
     from alembic.config import Config

@@ -32,7 +32,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.store.errors import (
+from coordinator_api.store.store_errors import (
     DamagedDatabase,
     DatabaseCutShort,
     DatabaseReplaced,

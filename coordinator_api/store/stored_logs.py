@@ -23,8 +23,8 @@ from sqlalchemy import ColumnElement, LargeBinary, Row, Select, cast, func, sele
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from coordinator_api.store.errors import DamagedDatabase, DamagedLog, kind_of, reason
 from coordinator_api.store.schema import group_records, groups, rebalances
+from coordinator_api.store.store_errors import DamagedDatabase, DamagedLog, kind_of, reason
 
 NUMBERS_OF_A_LOG = 2**32
 

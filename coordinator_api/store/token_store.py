@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from coordinator_api.store.errors import NameTaken, StoreError
 from coordinator_api.store.schema import tokens
 from coordinator_api.store.sqlite import Begin
+from coordinator_api.store.store_errors import NameTaken, StoreError
 from coordinator_client.access.principals import Principal, Right
 from coordinator_client.access.tokens import TokenEntry
 

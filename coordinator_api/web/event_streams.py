@@ -25,7 +25,7 @@ from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.admission import Admission
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.held_requests import Watcher
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.store_errors import StoreError
 from coordinator_api.web.static_files import SECURITY_HEADERS
 from coordinator_client.access.credentials import Credentials
 

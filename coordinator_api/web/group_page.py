@@ -8,7 +8,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
-from coordinator_api.views.levers import active_levers
+from coordinator_api.views.active_levers import active_levers
 from coordinator_api.web.event_streams import group_stream
 from coordinator_api.web.grid import pack_grid
 from coordinator_api.web.grid_filter import GridFilter, filtered, sections, tag_keys

@@ -19,11 +19,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
-from coordinator_api.http.models.groups import GroupLine, GroupList
+from coordinator_api.http.models.group_models import GroupLine, GroupList
 from coordinator_api.http.other_coordinators import all_groups
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.group_runtime import GroupRuntime
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.store_errors import StoreError
 from coordinator_api.web.event_streams import digests_of
 from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import GroupDocuments

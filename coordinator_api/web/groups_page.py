@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router
-from coordinator_api.http.models.groups import GroupList, UnreadableGroupLine
+from coordinator_api.http.models.group_models import GroupList, UnreadableGroupLine
 from coordinator_api.http.other_coordinators import OtherCoordinators
 from coordinator_api.views.wording import has_words
 from coordinator_api.web.event_streams import event_stream

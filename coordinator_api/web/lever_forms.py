@@ -11,8 +11,8 @@ from typing import NamedTuple
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
-from coordinator_api.group.levers import LeverName
-from coordinator_api.http.models.levers import LONGEST_HOLD_MS, SHORTEST_HOLD_MS
+from coordinator_api.group.group_levers import LeverName
+from coordinator_api.http.models.lever_models import LONGEST_HOLD_MS, SHORTEST_HOLD_MS
 
 INSTANCE, MEMBER = "instance", "member"
 """What a form names before the id of who is drained, with a colon between."""

@@ -21,8 +21,8 @@ from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, c
 from coordinator_api.http.page_computations import held_document
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.views.active_levers import DONE, active_levers
 from coordinator_api.views.forecasts import changes_shown
-from coordinator_api.views.levers import DONE, active_levers
 from coordinator_api.views.wording import plural
 from coordinator_api.web.group_documents import document_of
 from coordinator_api.web.group_summaries import GroupSummary

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.proxies import reference, way_to_root
 from coordinator_api.views import wording
-from coordinator_api.views.levers import missing_of_drain, moves_of_held
+from coordinator_api.views.active_levers import missing_of_drain, moves_of_held
 from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 from coordinator_client.access.principals import ANYBODY

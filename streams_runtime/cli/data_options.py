@@ -18,7 +18,7 @@ from assignor.errors import InputError
 from assignor.near_names import near_name
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
 
 ADDRESS_VARIABLE = "ASSIGNOR_BOOTSTRAP_SERVER"
 REGISTRY_VARIABLE = "SCHEMA_REGISTRY_URL"
@@ -119,7 +119,7 @@ def _check_that_somebody_listens(servers: str, properties: Mapping[str, str]) ->
     """The client itself tries for a minute (default.api.timeout.ms), because a broker may just restart. At the start
     of a command, a port at which nobody listens is a wrong address.
     """
-    from streams_runtime.logs.kafka.settings import log_settings
+    from streams_runtime.logs.kafka.log_settings import log_settings
 
     reasons = []
     for host, port in log_settings(servers, properties).client.addresses:

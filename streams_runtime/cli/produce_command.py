@@ -18,7 +18,7 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from assignor_cli.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, say
 from assignor_cli.option_groups import options_of
 from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, checked_timestamp_ms, count_text, time_ms
-from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from streams_runtime.cli.record_lines import LineReader, RecordLine

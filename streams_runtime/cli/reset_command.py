@@ -178,7 +178,7 @@ def _check_members_on_brokers(address: LogAddress, application_id: str) -> None:
     """Members of a JVM application, or consumers of that group. Raises StillRunning, KafkaClientError."""
     from kafka_client.admin.cluster_admin import ClusterAdmin
     from kafka_client.settings.client_settings import client_settings
-    from streams_runtime.logs.kafka.settings import LOG_KEYS
+    from streams_runtime.logs.kafka.log_settings import LOG_KEYS
     from streams_runtime.logs.opening import kafka_servers
 
     properties = {key: value for key, value in address.properties().items() if key not in LOG_KEYS}

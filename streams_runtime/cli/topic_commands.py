@@ -17,7 +17,7 @@ from assignor_cli.output import Format, FormatOption, ResultOutput, output_from_
 from assignor_cli.tables import Column, View, table_text
 from streams_runtime.cli.data_options import LogAddress, count_text
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
-from streams_runtime.logs.errors import TopicExists
+from streams_runtime.logs.log_errors import TopicExists
 
 topics = typer.Typer(help="The topics of a log, embedded or Kafka's.", no_args_is_help=True)
 

@@ -17,7 +17,7 @@ from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import DefaultSerde, Serde
-from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.state_stores.state_store import StoreBuilder
 
 
 class GraphNode:

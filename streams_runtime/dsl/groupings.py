@@ -24,7 +24,7 @@ from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregati
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")

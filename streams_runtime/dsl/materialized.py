@@ -14,8 +14,8 @@ from assignor.topology.group_topology import ChangelogConfig
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.serdes import DefaultSerde, Serde
-from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import timestamped_key_value_store, timestamped_window_store
+from streams_runtime.state_stores.state_store import StoreBuilder
 
 
 @dataclass(frozen=True, slots=True)

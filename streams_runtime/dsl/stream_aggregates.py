@@ -26,7 +26,7 @@ from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.serdes import LONG, Serde
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 from streams_runtime.state_stores.window import SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms

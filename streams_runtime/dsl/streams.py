@@ -36,7 +36,7 @@ from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
 from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -22,7 +22,7 @@ from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import TimestampExtractor
 from streams_runtime.processors.topology import Topology, checked_topics
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.state_stores.state_store import StoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from assignor.errors import IllegalArgumentError
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.window_keys import window_end_ms
 
 K = TypeVar("K")

@@ -16,7 +16,7 @@ from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic, TopicDescription
-from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.logs.log_errors import LogError, LogTimeout
 from streams_runtime.logs.opening import open_log
 
 _ONLY_BROKER = 1

@@ -39,7 +39,7 @@ from streams_runtime.logs.cleanup_policy import (
     head_start,
     is_dirty_enough,
 )
-from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer, first_offset_at
 from streams_runtime.logs.producers import (
     AppendSignals,

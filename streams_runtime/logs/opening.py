@@ -12,7 +12,7 @@ from assignor.printable import shown_address
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import LOG_FILE_NAME, EmbeddedLog, Synchronous
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.logs.kafka.settings import LINGER_MS, linger_ms
+from streams_runtime.logs.kafka.log_settings import LINGER_MS, linger_ms
 
 _CONFIG = "bootstrap.servers"
 _SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # how a list of host:port begins
@@ -118,7 +118,7 @@ def _check_log_is_there(directory: Path) -> None:
 
 def _kafka_log(servers: str, properties: Mapping[str, str] | None) -> Log:
     try:
-        from streams_runtime.logs.kafka.log import KafkaLog
+        from streams_runtime.logs.kafka.kafka_log import KafkaLog
     except ModuleNotFoundError as error:
         raise InputError(
             f"{servers!r} is a Kafka cluster, and its client is not installed: pip install 'assignor[kafka]' ({error})",

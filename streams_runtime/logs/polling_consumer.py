@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch, concatenated
-from streams_runtime.logs.errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
 
 
 class Bounds(NamedTuple):

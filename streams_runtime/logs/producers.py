@@ -29,7 +29,7 @@ from assignor.types import TopicPartition
 from operating_system.processes import reset_in_children
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
-from streams_runtime.logs.errors import CommitFenced, LogError, ProducerFenced
+from streams_runtime.logs.log_errors import CommitFenced, LogError, ProducerFenced
 from streams_runtime.logs.record_limits import RecordLimits
 
 PENDING_BYTES = 256 * 1024

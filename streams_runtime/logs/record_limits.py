@@ -29,7 +29,7 @@ from streams_runtime.common.records import (
     record_headers,
     record_timestamp,
 )
-from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
+from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 
 AnyRecord = tuple[bytes | None, bytes | None, int, Headers]
 """Key, value, timestamp in milliseconds, headers."""

@@ -22,8 +22,8 @@ from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Headers, record_partition
 from streams_runtime.logs.base import Log, Producer
-from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
-from streams_runtime.logs.kafka.settings import linger_ms
+from streams_runtime.logs.kafka.log_settings import linger_ms
+from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.opening import open_log
 from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic, serializer_of

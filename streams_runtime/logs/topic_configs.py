@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import ConfigChanges, NewTopic, TopicDescription
-from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
 from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS, BrokerChecks, RecordLimits
 
 N = TypeVar("N", int, float)

@@ -10,7 +10,7 @@ from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import IsolationLevel, Log, RecordBatch
-from streams_runtime.logs.errors import UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import UnknownTopicOrPartition
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import Serde, serde_for_topic
 

@@ -25,8 +25,8 @@ from streams_runtime.processors.context import CurrentNode, NodeContext, Operato
 from streams_runtime.processors.nodes import NodeRunner, OperatorRunner, ProcessorRunner, SinkRunner, SourceRunner
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
-from streams_runtime.state_stores.base import StateStore, StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic, builder_without_caching
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 
 class ProcessorGraph:

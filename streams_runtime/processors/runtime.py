@@ -17,11 +17,11 @@ from streams_runtime.common.errors import (
     TaskTimeout,
 )
 from streams_runtime.common.records import Headers, RecordMetadata
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator, StreamPartitioner
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import StateStore
+from streams_runtime.state_stores.state_store import StateStore
 
 TASK_ERRORS = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
 """Errors of the task, not of the current record. No handler decides about them."""

@@ -23,8 +23,8 @@ from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
 from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde, serde_fault
-from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_with_serdes
+from streams_runtime.state_stores.state_store import StoreBuilder
 
 
 @dataclass(frozen=True, slots=True)

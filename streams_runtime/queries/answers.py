@@ -26,7 +26,7 @@ from streams_runtime.queries.store_metadata import (
     key_query_metadata,
     partition_metadata,
 )
-from streams_runtime.state_stores.base import StateStore, StoreBuilder
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 Answer = TypeVar("Answer")
 

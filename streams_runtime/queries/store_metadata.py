@@ -24,7 +24,7 @@ from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts, Partitions
 from streams_runtime.queries.problems import QueryCode, QueryProblem
-from streams_runtime.state_stores.base import StateStore, StoreBuilder
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from typing import Any
 
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.serdes import BytesSerde, DoubleSerde, JsonSerde, LongSerde, Serde, StringSerde
-from streams_runtime.state_stores.base import StateStore, StoreBuilder
 from streams_runtime.state_stores.builders import (
     KeyValueStoreBuilder,
     TimestampedKeyValueStoreBuilder,
     WindowStoreBuilder,
 )
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 
 _Readable = KeyValueStoreBuilder[Any, Any] | TimestampedKeyValueStoreBuilder[Any, Any] | WindowStoreBuilder[Any, Any]

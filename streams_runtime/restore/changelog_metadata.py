@@ -14,7 +14,7 @@ from assignor.topology.internal_topics import CLEANUP_POLICY
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import IsolationLevel, Log, RecordBatch
-from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.tasks.state_manager import StateManager
 
 

@@ -37,7 +37,7 @@ from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import ChangelogOfAnotherKind, TaskCorrupted
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
-from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.reporting.metrics import ThreadMetrics
 from streams_runtime.restore.changelog_metadata import (
     ChangelogMetadata,

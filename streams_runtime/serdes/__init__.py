@@ -1,13 +1,13 @@
 """Objects to bytes and back: Kafka's own formats, JSON, and the formats of a schema registry (`schema_registry`)."""
 
-from streams_runtime.serdes.base import NestedSerde as NestedSerde
-from streams_runtime.serdes.base import Serde as Serde
-from streams_runtime.serdes.base import TopicSerde as TopicSerde
-from streams_runtime.serdes.base import serde_fault as serde_fault
-from streams_runtime.serdes.base import serde_for_topic as serde_for_topic
-from streams_runtime.serdes.base import serializer_of as serializer_of
 from streams_runtime.serdes.defaults import DefaultSerde as DefaultSerde
 from streams_runtime.serdes.defaults import DefaultSerdes as DefaultSerdes
+from streams_runtime.serdes.serde import NestedSerde as NestedSerde
+from streams_runtime.serdes.serde import Serde as Serde
+from streams_runtime.serdes.serde import TopicSerde as TopicSerde
+from streams_runtime.serdes.serde import serde_fault as serde_fault
+from streams_runtime.serdes.serde import serde_for_topic as serde_for_topic
+from streams_runtime.serdes.serde import serializer_of as serializer_of
 from streams_runtime.serdes.standard import BYTES as BYTES
 from streams_runtime.serdes.standard import DOUBLE as DOUBLE
 from streams_runtime.serdes.standard import INTEGER as INTEGER

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from assignor.errors import InputError, TopologyError
-from streams_runtime.serdes.base import NestedSerde, Serde
+from streams_runtime.serdes.serde import NestedSerde, Serde
 from streams_runtime.serdes.standard import BYTES, DOUBLE, JSON, LONG, STRING
 
 

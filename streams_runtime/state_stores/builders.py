@@ -15,12 +15,6 @@ from assignor.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic
-from streams_runtime.state_stores.base import (
-    KeyValueBytesStore,
-    StoreBuilder,
-    ValueAndTimestamp,
-    WindowBytesStore,
-)
 from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingWindowStore
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
@@ -32,6 +26,12 @@ from streams_runtime.state_stores.in_memory_window import InMemoryDuplicatesWind
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore, SerdesTimestampedKeyValueStore
 from streams_runtime.state_stores.rocksdb import KEY_VALUE_FORMAT, RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
+from streams_runtime.state_stores.state_store import (
+    KeyValueBytesStore,
+    StoreBuilder,
+    ValueAndTimestamp,
+    WindowBytesStore,
+)
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from streams_runtime.state_stores.window import SerdesTimestampedWindowStore, SerdesWindowStore

@@ -24,13 +24,13 @@ from threading import get_ident
 from typing import Any, TypeVar
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.state_stores.base import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
     ChangeLoggingStore,
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
+from streams_runtime.state_stores.state_store import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 

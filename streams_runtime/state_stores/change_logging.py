@@ -39,7 +39,9 @@ from threading import Lock, get_ident
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS, BrokerChecks, RecordLimits
-from streams_runtime.state_stores.base import (
+from streams_runtime.state_stores.key_ranges import is_within, merged
+from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.state_store import (
     ChangeLogger,
     Entries,
     Inner,
@@ -50,8 +52,6 @@ from streams_runtime.state_stores.base import (
     WindowBytesStore,
     WrappedStateStore,
 )
-from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 

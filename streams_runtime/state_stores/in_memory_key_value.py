@@ -13,7 +13,7 @@ from threading import Lock
 
 from streams_runtime.common.errors import InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.state_store import StoreContext
 
 Entry = tuple[bytes, bytes]
 

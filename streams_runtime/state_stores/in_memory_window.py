@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext, ignore_expired
+from streams_runtime.state_stores.state_store import StoreContext, ignore_expired
 from streams_runtime.state_stores.window_keys import (
     SUFFIX_BYTES,
     WindowRetention,

@@ -10,10 +10,10 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.record_columns import column
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import KeyValueBytesStore, SerdesStore, StoreContext, ValueAndTimestamp
 from streams_runtime.state_stores.caching import CachingKeyValueStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
+from streams_runtime.state_stores.state_store import KeyValueBytesStore, SerdesStore, StoreContext, ValueAndTimestamp
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
 
 K = TypeVar("K")

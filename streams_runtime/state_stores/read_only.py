@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, TypeVar, overload
 
-from streams_runtime.state_stores.base import KeyValueStore, ReadOnlyKeyValueStore, ReadOnlyWindowStore, WindowStore
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
+from streams_runtime.state_stores.state_store import (
+    KeyValueStore,
+    ReadOnlyKeyValueStore,
+    ReadOnlyWindowStore,
+    WindowStore,
+)
 from streams_runtime.state_stores.window import SerdesWindowStore
 
 K = TypeVar("K")

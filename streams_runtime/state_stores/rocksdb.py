@@ -28,9 +28,9 @@ from streams_runtime.common.errors import (
     StreamsRuntimeError,
 )
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import RocksDBConfigSetter, StoreContext
 from streams_runtime.state_stores.rocksdb_cursors import Cursors, Entry
 from streams_runtime.state_stores.rocksdb_options import store_options, write_options
+from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind, read_format, write_format
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES
 from streams_runtime.state_stores.window_keys import are_segmented_window_keys

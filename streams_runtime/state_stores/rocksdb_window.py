@@ -22,10 +22,10 @@ from threading import get_ident
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext, WrappedStateStore, ignore_expired, ignore_read_again
 from streams_runtime.state_stores.change_logging import WriteBehindStore
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.state_store import StoreContext, WrappedStateStore, ignore_expired, ignore_read_again
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.window_keys import (
     MAX_SEQUENCE,

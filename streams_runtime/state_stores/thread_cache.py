@@ -34,7 +34,7 @@ from typing import Any, Final, Protocol
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.records import Headers, RawRecord
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.record_limits import BrokerChecks
 
 ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None, int]

@@ -14,7 +14,7 @@ from operator import add
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from streams_runtime.serdes import LongSerde, Serde, serializer_of
-from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.state_stores.state_store import ValueAndTimestamp
 
 V = TypeVar("V")
 

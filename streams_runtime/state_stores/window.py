@@ -10,9 +10,9 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import SerdesStore, ValueAndTimestamp, WindowBytesStore, Windowed
 from streams_runtime.state_stores.caching import CachingWindowStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
+from streams_runtime.state_stores.state_store import SerdesStore, ValueAndTimestamp, WindowBytesStore, Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
 

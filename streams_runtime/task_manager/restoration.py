@@ -28,7 +28,7 @@ from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError, TaskCorrupted
 from streams_runtime.common.states import RestoreOrigin, TaskState, TaskType
 from streams_runtime.logs.base import Consumer, Log, OffsetAndMetadata
-from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_manager.thread_listener import TaskRestored, ThreadListener

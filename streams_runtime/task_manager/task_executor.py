@@ -32,7 +32,7 @@ from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.errors import LogTimeout, RecordsRefused
+from streams_runtime.logs.log_errors import LogTimeout, RecordsRefused
 from streams_runtime.reporting.metrics import ThreadMetrics
 from streams_runtime.task_manager.tasks import AnyTask
 from streams_runtime.task_manager.thread_listener import ThreadListener

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from assignor.types import TaskId
 from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.logs.log_errors import LogError, LogTimeout
 from streams_runtime.membership.member_events import Partitions
 from streams_runtime.task_manager.restoration import Restoration, TaskInputs
 from streams_runtime.task_manager.task_creation import TaskCreator

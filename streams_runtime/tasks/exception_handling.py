@@ -38,7 +38,7 @@ from streams_runtime.common.errors import (
     error_text,
 )
 from streams_runtime.common.records import Headers, RecordMetadata
-from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
+from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.processors.context import Receiver
 from streams_runtime.reporting.losses import ALREADY_A_NOTICE, DropReason, TaskLosses

@@ -15,7 +15,7 @@ from collections.abc import Collection
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Consumer, Log
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 
 ASK_AGAIN_MS = 10
 

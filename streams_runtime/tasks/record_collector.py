@@ -26,7 +26,7 @@ from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError, TaskMigrated
 from streams_runtime.common.records import Headers, record_partition
 from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
-from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, UnknownTopicOrPartition
 from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.api import KeyPrefixPartitioner, StreamPartitioner

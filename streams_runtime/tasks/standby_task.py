@@ -20,7 +20,7 @@ from assignor.types import TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.state_stores.base import NoRecords
+from streams_runtime.state_stores.state_store import NoRecords
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
 

@@ -51,7 +51,7 @@ from streams_runtime.common.errors import (
 )
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
+from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StateStore, StoreContext
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.needed_changes import WindowChangelogs
 from streams_runtime.tasks.source_changelog import RecordConverter

@@ -22,7 +22,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout, error_text
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StateStore, StoreContext, ignore_expired
+from streams_runtime.state_stores.state_store import ChangeLogger, RecordClock, StateStore, StoreContext, ignore_expired
 from streams_runtime.state_stores.thread_cache import TaskCache
 from streams_runtime.tasks.state_manager import StateManager
 

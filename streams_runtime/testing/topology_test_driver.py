@@ -35,7 +35,7 @@ from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.processors.topology import Topology
 from streams_runtime.reporting.losses import DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import KeyValueStore, StateStore, WindowStore
+from streams_runtime.state_stores.state_store import KeyValueStore, StateStore, WindowStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.exception_handling import fail

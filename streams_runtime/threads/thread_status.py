@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 from streams_runtime.common.states import InstanceState, TaskState, TaskType
-from streams_runtime.state_stores.base import StateStore
+from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.tasks.task import Task
 
 

@@ -26,7 +26,7 @@ from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
+from streams_runtime.logs.log_errors import LogError, LogTimeout, OffsetOutOfRange
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership

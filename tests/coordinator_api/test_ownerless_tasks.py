@@ -6,7 +6,7 @@ import pytest
 
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.events import Event, Join, Leave, SetLever, Tick
-from coordinator_api.group.levers import LeverName
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.records import GroupDeleted, RebalanceCompleted
 from coordinator_api.group.states import GroupState

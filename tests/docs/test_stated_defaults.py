@@ -12,7 +12,7 @@ from assignor.configs import AssignmentConfigs
 from coordinator_api.settings import setting_rows
 from kafka_client.settings.client_settings import client_settings
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.kafka.settings import log_settings
+from streams_runtime.logs.kafka.log_settings import log_settings
 from tests.docs.pages import pages, read
 
 _ROW = re.compile(r"^\| (?P<keys>`[^|]*`) \| (?P<defaults>[^|]+) \|", re.MULTILINE)

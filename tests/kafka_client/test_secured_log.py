@@ -9,7 +9,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
-from streams_runtime.logs.errors import LogError
+from streams_runtime.logs.log_errors import LogError
 from streams_runtime.logs.opening import open_log
 from tests.kafka_client.certificates import Certificates
 from tests.kafka_client.test_secured_cluster import properties

@@ -7,8 +7,8 @@ from typing import Any
 
 from assignor.steering import NO_STEERING
 from coordinator_api.group import heartbeats, joining, rebalancing
+from coordinator_api.group.group_levers import Levers
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import Levers
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.records import (
     GroupEmptied,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator_api.group.group import Group
+from coordinator_api.group.group_levers import LeverName, Levers
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import LeverName, Levers
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.records import (
     LeverChanged,

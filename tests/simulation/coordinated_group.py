@@ -45,7 +45,7 @@ from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, 
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.runtime.cluster_watch import all_caught_up
 from coordinator_api.runtime.rebalance_loop import VOID_AFTER_S
-from coordinator_api.store.errors import DatabaseOutOfReach, StoreError
+from coordinator_api.store.store_errors import DatabaseOutOfReach, StoreError
 from tests.simulation.answers import Answer, NoAnswer, Reply, nobody_asked
 from tests.simulation.database import Write, decoded_once
 from tests.simulation.faults import Kind

@@ -19,8 +19,8 @@ from typing import Any
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.record_codec import decode_record
 from coordinator_api.group.records import CoordinatorRecord
-from coordinator_api.store.errors import ConcurrentWriter, DatabaseOutOfReach, DiskFull, StoreError
 from coordinator_api.store.lease_rows import LeaseView
+from coordinator_api.store.store_errors import ConcurrentWriter, DatabaseOutOfReach, DiskFull, StoreError
 from tests.coordinator_api.lease.table import LeaseTable
 from tests.simulation.faults import Kind
 from tests.simulation.timeline import Timeline

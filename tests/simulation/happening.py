@@ -12,7 +12,7 @@ from coordinator_api.group.events import (
     SetInstanceDrain,
     SetLever,
 )
-from coordinator_api.group.levers import LeverName
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.outcome import Accepted, Rejected
 from streams_runtime.membership.member_events import CloseAsked, RejoinAsked
 from tests.coordinator_api.group.declarations import declared

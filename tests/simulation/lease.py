@@ -21,8 +21,8 @@ from coordinator_api.lease.decisions import (
     Whereabouts,
 )
 from coordinator_api.lease.lease_holder import LeaseHolder
-from coordinator_api.store.errors import StoreError
 from coordinator_api.store.lease_rows import LeaseView, lease_times
+from coordinator_api.store.store_errors import StoreError
 from tests.coordinator_api.lease.table import LeaseTable
 
 if TYPE_CHECKING:

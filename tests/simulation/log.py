@@ -27,8 +27,8 @@ from streams_runtime.logs.base import (
     RecordBatch,
     TopicDescription,
 )
-from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.log_errors import LogError, LogTimeout
 from streams_runtime.logs.polling_consumer import PollingConsumer
 from streams_runtime.logs.producers import BufferingProducer, NewBatch, ProducerIdentity, check_identity
 from streams_runtime.logs.record_limits import RecordLimits

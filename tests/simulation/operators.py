@@ -15,7 +15,7 @@ from coordinator_api.group.events import (
     SetInstanceDrain,
     SetLever,
 )
-from coordinator_api.group.levers import LeverName
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.lease.decisions import Elsewhere
 from tests.simulation.answers import Answer, NoAnswer

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
-from coordinator_api.store.errors import DatabaseOutOfReach
+from coordinator_api.store.store_errors import DatabaseOutOfReach
 from tests.simulation.clocks import MachineClock
 from tests.simulation.coordinated_group import GroupSetting
 from tests.simulation.coordinator import SimulatedCoordinator

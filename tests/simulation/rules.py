@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TaskId
 from coordinator_api.group.group import Group
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
 from coordinator_api.group.records import LeverChanged, MemberRemoved, MemberReplaced, RebalanceCompleted

@@ -11,7 +11,7 @@ import pytest
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import LockError, ProcessorStateError, StoreCorrupted
-from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.state_store import StoreContext
 from streams_runtime.tasks.file_system import FileSystem
 from tests.simulation.disk import DiskView, Machine
 from tests.simulation.fate import Fate, Point, ProcessKilled

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from coordinator_api.group.events import Heartbeat, Join
 from coordinator_api.group.outcome import MemberNews, ProcessHeartbeatAnswered, Rejected
-from coordinator_api.http.models.members import SubscriptionBody
+from coordinator_api.http.models.member_models import SubscriptionBody
 from coordinator_api.http.problems import TITLES
 from coordinator_client.calls import Refusal
 from streams_runtime.membership.calls import (

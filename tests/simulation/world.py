@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs
 from coordinator_api.group.events import SetLever
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from tests.coordinator_api.group.declarations import declared
 from tests.simulation.clocks import MachineClock

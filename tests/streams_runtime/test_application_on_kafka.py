@@ -25,7 +25,7 @@ from streams_runtime import (
     read_topic,
 )
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import program
 from tests.oracle.broker import Broker

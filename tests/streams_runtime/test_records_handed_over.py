@@ -31,7 +31,7 @@ from streams_runtime import (
     read_topic,
 )
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.errors import InvalidRecord, LogError, RecordTooLarge
+from streams_runtime.logs.log_errors import InvalidRecord, LogError, RecordTooLarge
 from streams_runtime.tasks.exception_handling import described
 
 TOO_LARGE = bytes(2_000_000)

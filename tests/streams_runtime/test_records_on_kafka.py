@@ -28,8 +28,8 @@ from streams_runtime import (
     read_topic,
 )
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.errors import InvalidTimestamp, LogError, RecordsRefused
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
+from streams_runtime.logs.log_errors import InvalidTimestamp, LogError, RecordsRefused
 from tests.oracle.broker import Broker
 from tests.streams_runtime.word_counting import wait_for
 from tests.warm_coordinator import WarmCoordinator

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from assignor.task_assignors.minimal.copies import NOBODY
-from assignor.task_assignors.minimal.pins import ApartRule, is_free, use
+from assignor.task_assignors.minimal.pin_lookup import ApartRule, is_free, use
 from assignor.task_assignors.minimal.targets import TaskToPlace
 
 _LONGEST_EXCHANGE = 100

@@ -8,8 +8,8 @@ time, so a new client shifts nearly all of them; here only as many tasks move as
 With a rack-aware strategy, whichever of the two, and racks that are known, the traffic across racks decides between
 placements that move equally much. A move is never made for it, so the costs of traffic and non-overlap have no effect.
 
-In this order: targets of active tasks (`targets.py`), targets of standbys (`standbys.py`), what lag allows for now
-(`transition.py`), and stateless tasks, which can move at once.
+In this order: targets of active tasks (`targets.py`), targets of standbys (`standby_targets.py`), what lag allows for
+now (`transition.py`), and stateless tasks, which can move at once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.minimal.apart import ApartPlacement
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NOBODY, Copies, copies_before, stateful_weights
-from assignor.task_assignors.minimal.pins import PinnedTasks
+from assignor.task_assignors.minimal.pin_lookup import PinnedTasks
 from assignor.task_assignors.minimal.spread import StandbySpread
-from assignor.task_assignors.minimal.standbys import assign_standby_targets
+from assignor.task_assignors.minimal.standby_targets import assign_standby_targets
 from assignor.task_assignors.minimal.targets import TaskToPlace, place_evenly
 from assignor.task_assignors.minimal.transition import MovementTransition
 from assignor.task_assignors.racks.optimization import Foreign, RackTraffic

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
-from assignor.task_assignors.minimal.pins import AllowedClients, PinnedTasks, is_free, use
+from assignor.task_assignors.minimal.pin_lookup import AllowedClients, PinnedTasks, is_free, use
 from assignor.task_assignors.working_state import WorkingState
 
 Tag = tuple[str, str]

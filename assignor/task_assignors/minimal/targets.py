@@ -20,7 +20,7 @@ from itertools import islice
 
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NOBODY
 from assignor.task_assignors.minimal.flow import FlowNetwork
-from assignor.task_assignors.minimal.pins import AllowedClients
+from assignor.task_assignors.minimal.pin_lookup import AllowedClients
 from assignor.task_assignors.minimal.prices import Prices
 from assignor.task_assignors.minimal.shares import ShareBounds, Shares, TaskClass, even_shares
 from assignor.types import TaskId

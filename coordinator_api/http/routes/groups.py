@@ -31,7 +31,7 @@ from coordinator_api.http.dependencies import (
 )
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.models.documents import DefinitionDocument
-from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList
+from coordinator_api.http.models.group_models import DeclareAnswer, GroupAnswer, GroupList
 from coordinator_api.http.other_coordinators import OtherCoordinators, all_groups
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator

@@ -13,8 +13,8 @@ from fastapi import Depends, Query, Request, Response
 
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.holding import describe_held
-from coordinator_api.group.levers import LeverName
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.audit import note_lever, reason_of
 from coordinator_api.http.dependencies import (
@@ -34,7 +34,7 @@ from coordinator_api.http.dependencies import (
     problems,
 )
 from coordinator_api.http.group_document import described_group, held_answer
-from coordinator_api.http.models.levers import (
+from coordinator_api.http.models.lever_models import (
     DrainedLever,
     GenerationAnswer,
     HoldAnswer,

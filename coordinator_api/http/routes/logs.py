@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router, problems
-from coordinator_api.http.models.groups import (
+from coordinator_api.http.models.group_models import (
     DroppedOfLog,
     KeptOfLog,
     RepairAnswer,

@@ -41,7 +41,7 @@ from coordinator_api.http.dependencies import (
     named_router,
     problems,
 )
-from coordinator_api.http.models.members import (
+from coordinator_api.http.models.member_models import (
     MAX_TEXT_LENGTH,
     AssignmentAnswer,
     DefinitionAnswer,

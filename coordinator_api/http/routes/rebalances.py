@@ -25,9 +25,9 @@ from coordinator_api.http.dependencies import (
     run_on_document,
 )
 from coordinator_api.http.models.documents import RebalanceDocument
-from coordinator_api.http.models.groups import RebalanceExplanation, RebalanceList
-from coordinator_api.http.models.levers import GenerationAnswer
-from coordinator_api.http.models.members import TASK_PATTERN
+from coordinator_api.http.models.group_models import RebalanceExplanation, RebalanceList
+from coordinator_api.http.models.lever_models import GenerationAnswer
+from coordinator_api.http.models.member_models import TASK_PATTERN
 from coordinator_api.http.problems import Problem, refusing_input
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.reported_rebalances import read_report

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse
 
 from coordinator_api.http.call_rights import PAGE
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router, problems
-from coordinator_api.http.models.service import Health, Readiness, ServiceAnswer, VersionAnswer
+from coordinator_api.http.models.service_models import Health, Readiness, ServiceAnswer, VersionAnswer
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.proxies import public_address, reference
 from coordinator_api.metrics import CONTENT_TYPE

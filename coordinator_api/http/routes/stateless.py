@@ -22,7 +22,7 @@ from coordinator_api.http.dependencies import (
     run_on_document,
 )
 from coordinator_api.http.models.documents import RebalanceDocument
-from coordinator_api.http.models.groups import AssignAnswer, SimulateAnswer
+from coordinator_api.http.models.group_models import AssignAnswer, SimulateAnswer
 from coordinator_api.runtime.coordinator import Coordinator
 from rebalance_analysis.simulate import ForecastModel
 from rebalance_analysis.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE

@@ -9,7 +9,7 @@ from fastapi import Depends, Path, Request, Response
 from coordinator_api.http.auth import CreatedTokens
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import JsonBody, TheCoordinator, answer, named_router, problems
-from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenList
+from coordinator_api.http.models.service_models import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenList
 from coordinator_api.http.problems import refusing_input
 from coordinator_client.access.credentials import wall_clock_ms
 from coordinator_client.access.principals import Principal, Right

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from operating_system.private_files import FILE_MODE
 from operating_system.processes import advice_of, reset_in_children, with_advice
-from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):

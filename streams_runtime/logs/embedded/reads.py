@@ -21,7 +21,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
 from streams_runtime.logs.embedded.record_batches import decoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
-from streams_runtime.logs.errors import UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import Bounds, first_offset_at
 
 _FIRST_PAUSE_S = 0.001

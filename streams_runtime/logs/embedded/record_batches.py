@@ -21,7 +21,7 @@ from typing import NamedTuple
 from assignor.types import TopicPartition
 from streams_runtime.common.records import NAME_ERRORS, Headers
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.logs.errors import LogError
+from streams_runtime.logs.log_errors import LogError
 
 _VERSION = 1
 _SPARSE, _NULL_KEYS, _NULL_VALUES, _HEADERS = 1, 2, 4, 8

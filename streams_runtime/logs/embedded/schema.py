@@ -19,7 +19,7 @@ from assignor.types import TopicPartition
 from operating_system.private_files import create_private_file
 from streams_runtime.logs.base import TopicDescription
 from streams_runtime.logs.embedded.connections import SharedConnection, WriteLock, as_log_errors
-from streams_runtime.logs.errors import LogError, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import LogError, UnknownTopicOrPartition
 from streams_runtime.logs.topic_configs import TopicConfigs
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, WriteLock, as_log_errors
 from streams_runtime.logs.embedded.record_batches import EncodedBatch, encoded
 from streams_runtime.logs.embedded.schema import Catalog
-from streams_runtime.logs.errors import UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import UnknownTopicOrPartition
 from streams_runtime.logs.producers import AppendSignals, NewBatch, ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.record_limits import RecordLimits
 

@@ -1,1 +1,1 @@
-"""The log on Kafka: `log.KafkaLog`. Nothing is imported here, so that its settings can be known without the client."""
+"""The log on Kafka: `kafka_log.KafkaLog`. Nothing is imported here: its settings can be known without the client."""

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim
-from streams_runtime.logs.errors import LogError
+from streams_runtime.logs.log_errors import LogError
 from streams_runtime.logs.producers import claimed_since
 
 _SETTLED = "/settled"  # no topic has a slash in its name

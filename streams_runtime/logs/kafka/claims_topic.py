@@ -42,7 +42,6 @@ from kafka_client.admin.partition_leaders import EARLIEST, LATEST
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow
 from streams_runtime.logs.base import BATCH_BYTES, Claim, claims_topic
-from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.claims import (
     ClaimOwner,
@@ -54,9 +53,10 @@ from streams_runtime.logs.kafka.claims import (
 )
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.kafka.leadership import Leadership, all_of
+from streams_runtime.logs.kafka.log_settings import LogSettings
 from streams_runtime.logs.kafka.sending import Sender
-from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager
+from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 
 CLAIMS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 _OFFSET_OUT_OF_RANGE = 1

@@ -22,7 +22,7 @@ from assignor.types import TopicPartition
 from kafka_client.record_batches.batch_rows import Columns
 from kafka_client.record_batches.record_batch_v2 import CONTROL, TRANSACTIONAL, BatchHeader, check, decoded
 from streams_runtime.logs.base import RecordBatch, concatenated
-from streams_runtime.logs.errors import LogError
+from streams_runtime.logs.log_errors import LogError
 
 AbortedTransaction = tuple[int, int]
 """Producer id, first offset in the partition."""

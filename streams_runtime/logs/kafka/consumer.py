@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import IsolationLevel, RecordBatch, concatenated
-from streams_runtime.logs.errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher, rotated
-from streams_runtime.logs.kafka.settings import LogSettings
+from streams_runtime.logs.kafka.log_settings import LogSettings
+from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
 
 _LONGEST_ANSWER_S = 1.0
 

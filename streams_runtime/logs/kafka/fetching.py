@@ -30,10 +30,10 @@ from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
 from kafka_client.error_codes import check
 from kafka_client.errors import KafkaRefused, NotNow
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
-from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.kafka.leadership import Leadership
-from streams_runtime.logs.kafka.settings import LogSettings
+from streams_runtime.logs.kafka.log_settings import LogSettings
+from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 _OFFSET_OUT_OF_RANGE = 1
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0

@@ -25,7 +25,7 @@ from kafka_client.connections import Connections
 from kafka_client.error_codes import CONCURRENT_TRANSACTIONS, check
 from kafka_client.errors import KafkaRefused, KafkaUnavailable, NotNow
 from kafka_client.settings.client_settings import ClientSettings
-from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOrPartition
 
 T = TypeVar("T")
 

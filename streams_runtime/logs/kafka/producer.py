@@ -22,12 +22,12 @@ from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
-from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.leadership import Leadership, all_of
+from streams_runtime.logs.kafka.log_settings import LogSettings
 from streams_runtime.logs.kafka.sending import Sender
-from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
+from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordsRefused
 from streams_runtime.logs.producers import ProducerState, check_offsets
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 

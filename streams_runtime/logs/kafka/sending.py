@@ -19,10 +19,10 @@ from aiokafka.protocol.produce import ProduceRequest
 from assignor.types import TopicPartition
 from kafka_client.error_codes import check
 from kafka_client.errors import KafkaRefused, NotNow
-from streams_runtime.logs.errors import LogError, LogTimeout, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, Batch
 from streams_runtime.logs.kafka.leadership import Leadership, all_of
 from streams_runtime.logs.kafka.transaction_manager import FENCED, TransactionManager
+from streams_runtime.logs.log_errors import LogError, LogTimeout, RecordsRefused
 from streams_runtime.logs.record_limits import AnyRecord
 
 _ALL = -1

@@ -25,8 +25,8 @@ from kafka_client.error_codes import CONCURRENT_TRANSACTIONS, check
 from kafka_client.errors import NotNow
 from kafka_client.requests.admin_requests import by_topic
 from streams_runtime.logs.base import OffsetAndMetadata
-from streams_runtime.logs.errors import LogError, ProducerFenced
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
+from streams_runtime.logs.log_errors import LogError, ProducerFenced
 
 _UNKNOWN_SERVER_ERROR = -1
 _OPERATION_NOT_ATTEMPTED = 55

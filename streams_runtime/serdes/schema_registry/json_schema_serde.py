@@ -21,7 +21,7 @@ from assignor.errors import InputError
 from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.registry_serde import HEADER_BYTES, Decode, Encode, RegistrySerde, header
-from streams_runtime.serdes.schema_registry.settings import RegistrySettings
+from streams_runtime.serdes.schema_registry.registry_settings import RegistrySettings
 from streams_runtime.serdes.standard import JSON
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from streams_runtime.serdes.schema_registry.registry_serde import (
     message_indexes,
     read_message_indexes,
 )
-from streams_runtime.serdes.schema_registry.settings import RegistrySettings
+from streams_runtime.serdes.schema_registry.registry_settings import RegistrySettings
 
 M = TypeVar("M", bound=Message)
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerializationError
-from streams_runtime.serdes.schema_registry.settings import MOCK, RegistrySettings
+from streams_runtime.serdes.schema_registry.registry_settings import MOCK, RegistrySettings
 
 Answer = TypeVar("Answer")
 

@@ -18,7 +18,7 @@ from confluent_kafka.schema_registry import Schema
 
 from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
-from streams_runtime.serdes.schema_registry.settings import RegistrySettings
+from streams_runtime.serdes.schema_registry.registry_settings import RegistrySettings
 
 _HEADER = struct.Struct(">bI")
 HEADER_BYTES = _HEADER.size

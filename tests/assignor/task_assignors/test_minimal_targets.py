@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, NOBODY
 from assignor.task_assignors.minimal.flow import FlowNetwork
-from assignor.task_assignors.minimal.pins import AllowedClients
+from assignor.task_assignors.minimal.pin_lookup import AllowedClients
 from assignor.task_assignors.minimal.shares import level_shares
 from assignor.task_assignors.minimal.targets import TaskToPlace, place_evenly
 from assignor.types import TaskId

@@ -16,7 +16,7 @@ from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError
 from assignor.recording.placement import parse_recorded_placement
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
-from assignor.task_assignors.sticky import FallbackPriorTaskAssignor, LegacyStickyTaskAssignor
+from assignor.task_assignors.legacy_sticky import FallbackPriorTaskAssignor, LegacyStickyTaskAssignor
 from assignor.types import Role, TaskId
 from tests.assignor.task_assignors.high_availability_cases import decision, held, process, tasks
 from tests.recorded import documents

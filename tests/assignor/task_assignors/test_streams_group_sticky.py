@@ -15,8 +15,8 @@ from assignor.errors import IllegalStateError, InputError
 from assignor.pipeline import assign
 from assignor.recording.rebalance import parse_recorded_rebalance
 from assignor.task_assignors.base import PlacementClient
-from assignor.task_assignors.streams_groups.pipeline import StreamsGroupStickyTaskAssignor
-from assignor.task_assignors.streams_groups.sticky import MemberSpec, StreamsGroupPlacement
+from assignor.task_assignors.streams_groups.adapter import StreamsGroupStickyTaskAssignor
+from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement
 from assignor.types import TaskId
 from tests.assignor.task_assignors.high_availability_cases import held, process, tasks
 from tests.assignor.task_assignors.test_sticky import client, problem

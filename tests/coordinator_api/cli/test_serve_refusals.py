@@ -10,7 +10,7 @@ import pytest
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.engine import create_engine, out_of_reach
-from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.store_errors import UnusableDatabase
 from tests.coordinator_api.service_process import run_command
 
 USE_ANOTHER_FILE = "is not an SQLite database, and is left as it is: name another file"

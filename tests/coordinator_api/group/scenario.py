@@ -26,8 +26,8 @@ from assignor.steering import Steering
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group import events
 from coordinator_api.group.description import DescribedMember
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.image import LastRebalance
-from coordinator_api.group.levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     Accepted,

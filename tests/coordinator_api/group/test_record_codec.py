@@ -13,6 +13,7 @@ from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignme
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.events import LastJoin
+from coordinator_api.group.group_levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.image import (
     ClassicGroupMember,
     DefinitionOrigin,
@@ -24,7 +25,6 @@ from coordinator_api.group.image import (
     RebalanceEnd,
     packed_assignments,
 )
-from coordinator_api.group.levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import (
     ApprovalRestored,

@@ -14,7 +14,7 @@ from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Tick
 from coordinator_api.group.group import Group
-from coordinator_api.group.levers import Lever, LeverName, Levers, OperatorDecision
+from coordinator_api.group.group_levers import Lever, LeverName, Levers, OperatorDecision
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.record_codec import decode_record, encode_record

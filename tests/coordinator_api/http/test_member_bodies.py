@@ -13,7 +13,7 @@ from assignor.types import TaskId
 from coordinator_api.group.events import Heartbeat
 from coordinator_api.http.dependencies import JsonBody
 from coordinator_api.http.json_objects import MAX_NESTING
-from coordinator_api.http.models.members import (
+from coordinator_api.http.models.member_models import (
     MAX_OFFSET_SUMS,
     MAX_PROCESS_MEMBERS,
     MAX_UNKNOWN_BYTES,

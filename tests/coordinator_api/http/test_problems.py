@@ -13,10 +13,10 @@ from coordinator_api.group.states import RejectionCode
 from coordinator_api.http.app import create_app
 from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.problems import TITLES
+from coordinator_api.runtime.assembly import open_coordinator
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.runtime.opening import open_coordinator
-from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Repository
+from coordinator_api.store.store_errors import StoreError
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.store.databases import settings_for
 

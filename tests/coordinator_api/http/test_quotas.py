@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from coordinator_api.runtime.admission import Quotas
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import StoreBusy, StoreError
 from coordinator_api.store.repository import Repository, Written
+from coordinator_api.store.store_errors import StoreBusy, StoreError
 from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants

@@ -15,8 +15,8 @@ from coordinator_api.errors import GroupIsLoading
 from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.decisions import Elsewhere, Here, NoSuchGroup
 from coordinator_api.lease.owned_groups import OtherGroup
-from coordinator_api.store.errors import LeaseEnded, NotOwner
 from coordinator_api.store.lease_store import FileLeaseStore
+from coordinator_api.store.store_errors import LeaseEnded, NotOwner
 from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants

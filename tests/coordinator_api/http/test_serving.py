@@ -20,7 +20,7 @@ from tests.coordinator_api.service_process import ServiceProcess, clean_environm
 STANDS_STILL = """
 import sys
 from assignor_cli.app import main
-from coordinator_api.http.models.members import HeartbeatBody
+from coordinator_api.http.models.member_models import HeartbeatBody
 
 def stands_still(body, member_id):
     print("the event loop stands still", file=sys.stderr, flush=True)

@@ -13,9 +13,9 @@ from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.decisions import Elsewhere, Here, NoSuchGroup
 from coordinator_api.lease.owned_groups import HANDED_OVER_AT_ONE_TIME, OtherGroup
 from coordinator_api.metrics import Metrics
-from coordinator_api.store.errors import LeaseEnded, StoreError
 from coordinator_api.store.lease_rows import GroupOwner, LeaseStore, LeaseView, lease_times
 from coordinator_api.store.lease_store import FileLeaseStore
+from coordinator_api.store.store_errors import LeaseEnded, StoreError
 from tests.coordinator_api.lease.table import InMemoryLeaseStore, LeaseTable
 
 TIMES = lease_times(600)

@@ -12,7 +12,7 @@ from coordinator_api.group import events
 from coordinator_api.group.outcome import HeartbeatAnswered, JoinAnswered, Response
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.runtime.group_runtime import GroupRuntime
-from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
+from coordinator_api.store.store_errors import LeaseEnded, NotOwner, StoreError
 from tests.coordinator_api.runtime.test_group_runtime import (
     FailingRepository,
     Failure,

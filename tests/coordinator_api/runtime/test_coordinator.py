@@ -15,11 +15,11 @@ import pytest
 from coordinator_api.errors import GroupNotFound, TooManyGroups, UnreadableGroup
 from coordinator_api.group.events import DeclareGroup
 from coordinator_api.group.outcome import Declared
+from coordinator_api.runtime.assembly import open_coordinator
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import read_definition
-from coordinator_api.runtime.opening import open_coordinator
-from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Repository, Written
+from coordinator_api.store.store_errors import StoreError
 from coordinator_api.store.stored_logs import checksum
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.store.databases import settings_for

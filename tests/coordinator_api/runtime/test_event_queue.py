@@ -26,8 +26,8 @@ from coordinator_api.group.states import RejectionCode
 from coordinator_api.runtime import durable_group
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.held_requests import HeldRequests
-from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Written
+from coordinator_api.store.store_errors import StoreError
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.runtime.test_group_runtime import FailingRepository, declare, opened
 

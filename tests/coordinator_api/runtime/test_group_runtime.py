@@ -27,8 +27,8 @@ from coordinator_api.runtime.durable_group import GroupEnvironment, RecordingFor
 from coordinator_api.runtime.event_queue import EventQueue
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
-from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Repository, Written
+from coordinator_api.store.store_errors import StoreError
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
 from tests.coordinator_api.store.databases import open_engine, upgraded

@@ -6,8 +6,8 @@ import asyncio
 from typing import cast
 
 from coordinator_api.runtime.store_access import StoreReadiness
-from coordinator_api.store.errors import DamagedDatabase, DatabaseReplaced, StoreError
 from coordinator_api.store.repository import Repository
+from coordinator_api.store.store_errors import DamagedDatabase, DatabaseReplaced, StoreError
 
 
 class Store:

@@ -30,9 +30,9 @@ from coordinator_api.runtime.repairs import planned_repair
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.backup import Done, back_up, restore
-from coordinator_api.store.errors import StoreError, StoreInUse
 from coordinator_api.store.opening import migrate, open_store
 from coordinator_api.store.repository import Recording
+from coordinator_api.store.store_errors import StoreError, StoreInUse
 from coordinator_api.store.stored_logs import checksum
 from tests.coordinator_api.service_process import clean_environment
 from tests.coordinator_api.store.databases import lose_the_page_of, settings_for

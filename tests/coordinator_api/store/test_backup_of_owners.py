@@ -15,10 +15,10 @@ from sqlalchemy import select
 
 from assignor.errors import InputError
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import StoreInUse
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import Recording
 from coordinator_api.store.schema import group_records, groups, rebalances, tokens
+from coordinator_api.store.store_errors import StoreInUse
 from tests.coordinator_api.store.databases import open_engine, settings_for
 from tests.coordinator_api.store.test_backup import AT_SEVEN, DEFINED, backed_up, restored
 from tests.coordinator_api.store.test_migrations import OUTDATED, mark_as

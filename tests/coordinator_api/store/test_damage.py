@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, DatabaseReplaced, StoreBusy, StoreError
 from coordinator_api.store.repository import GroupLog, Repository
+from coordinator_api.store.store_errors import ConcurrentWriter, DamagedLog, DatabaseReplaced, StoreBusy, StoreError
 from tests.coordinator_api.store.databases import lose_the_page_of, open_repository
 
 FILE = "store.sqlite3"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.store.errors import DamagedDatabase, StoreError
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sqlite import FileDamage
+from coordinator_api.store.store_errors import DamagedDatabase, StoreError
 from tests.coordinator_api.store.databases import open_repository
 
 FILE = "store.sqlite3"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.store.engine import parse_url, sqlite_file
-from coordinator_api.store.errors import StoreError, StoreInUse
 from coordinator_api.store.opening import exclusive_engine
+from coordinator_api.store.store_errors import StoreError, StoreInUse
 from tests.checkout import ROOT
 from tests.coordinator_api.store.databases import settings_for
 

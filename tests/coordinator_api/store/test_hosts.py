@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.engine import HostsInTurn, create_engine, out_of_reach, parse_url
-from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.store_errors import UnusableDatabase
 from tests.coordinator_api.service_process import run_command
 from tests.coordinator_api.store.postgresql import programs
 from tests.coordinator_api.store.postgresql_pair import PostgresqlPair

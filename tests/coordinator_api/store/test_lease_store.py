@@ -17,10 +17,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.engine import POOL_SIZE, create_engine
-from coordinator_api.store.errors import StoreError, UnusableDatabase
 from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseStore, LeaseView
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import Repository
+from coordinator_api.store.store_errors import StoreError, UnusableDatabase
 from tests.coordinator_api.store.databases import open_repository
 from tests.coordinator_api.store.postgresql import Postgresql
 

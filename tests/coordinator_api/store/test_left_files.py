@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import DatabaseOutOfReach, UnusableDatabase
 from coordinator_api.store.opening import migrate, open_store
+from coordinator_api.store.store_errors import DatabaseOutOfReach, UnusableDatabase
 from tests.coordinator_api.store.databases import settings_for
 
 FILE = "store.sqlite3"

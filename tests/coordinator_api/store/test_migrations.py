@@ -12,9 +12,9 @@ from sqlalchemy import Connection, text
 from assignor.errors import InputError
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
-from coordinator_api.store.errors import StoreInUse, UnusableDatabase
 from coordinator_api.store.opening import OpenStore, migrate, open_store, take_to_migrate
 from coordinator_api.store.recordings import read
+from coordinator_api.store.store_errors import StoreInUse, UnusableDatabase
 from tests.coordinator_api.store.databases import open_engine
 
 OUTDATED = ("0001", "0004")

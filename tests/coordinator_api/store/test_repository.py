@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import func, select
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import ConcurrentWriter, NameTaken, NotOwner, StoreError
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository, Written
 from coordinator_api.store.schema import group_records, groups, rebalances
+from coordinator_api.store.store_errors import ConcurrentWriter, NameTaken, NotOwner, StoreError
 from coordinator_api.store.token_store import StoredToken
 from coordinator_client.access.principals import Principal, Right
 from coordinator_client.access.tokens import TokenEntry, digest_of

@@ -15,10 +15,10 @@ from sqlalchemy import func, select
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.backup import back_up, restore
-from coordinator_api.store.errors import ConcurrentWriter
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import Recording, Repository
 from coordinator_api.store.schema import group_records, rebalances
+from coordinator_api.store.store_errors import ConcurrentWriter
 from coordinator_api.store.stored_logs import NUMBERS_OF_A_LOG
 from tests.coordinator_api.store.databases import settings_for
 from tests.coordinator_api.store.test_backup import AT_SEVEN, DEFINED

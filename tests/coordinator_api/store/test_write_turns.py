@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from coordinator_api.store.errors import StoreBusy
 from coordinator_api.store.sqlite import WriteTurns
+from coordinator_api.store.store_errors import StoreBusy
 
 AT_ONCE_S = 0.0
 NEVER_S = 3_600.0

@@ -16,7 +16,7 @@ from assignor.protocol.shared_assignments import SharedAssignments
 from coordinator_api.group.image import GroupImage, HeldRebalance, LastRebalance, RebalanceEnd, packed_assignments
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.runtime.group_runtime import GroupRuntime
-from coordinator_api.store.errors import NotOwner
+from coordinator_api.store.store_errors import NotOwner
 from coordinator_api.web import event_streams
 from coordinator_api.web.event_streams import rebalances_digest
 from coordinator_client.access.principals import Right

@@ -15,7 +15,7 @@ from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.image import GroupImage, LastRebalance, RebalanceBasis, RebalanceEnd
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.http.group_document import described_group
-from coordinator_api.http.models.groups import GroupAnswer, GroupLine, GroupList
+from coordinator_api.http.models.group_models import GroupAnswer, GroupLine, GroupList
 from coordinator_api.runtime.definitions import Definition
 from coordinator_api.web import group_documents, group_summaries
 from coordinator_api.web.group_documents import GroupDocuments, task_total

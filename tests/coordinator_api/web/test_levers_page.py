@@ -9,7 +9,7 @@ import httpx
 import pytest
 from bs4 import BeautifulSoup
 
-from coordinator_api.views.levers import DONE
+from coordinator_api.views.active_levers import DONE
 from coordinator_api.views.wording import sentence
 from coordinator_api.web.lever_forms import LABELS
 from tests.coordinator_api.http.tenants import Tenants, join_body

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from assignor.snapshot import Member
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.store_errors import StoreError
 from coordinator_api.views.wording import count, hold_text
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.http.tenants import Tenants

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from coordinator_api.http.models.groups import UnreadableGroupLine
+from coordinator_api.http.models.group_models import UnreadableGroupLine
 from coordinator_api.views import wording
-from coordinator_api.views.levers import ActiveLever, active_levers
+from coordinator_api.views.active_levers import ActiveLever, active_levers
 from coordinator_api.web.group_summaries import GroupSummary, SummarizedLine, SummarizedList
 from coordinator_api.web.groups_page import GroupsShown, chosen
 from coordinator_api.web.rendering import Badge, state_badge

@@ -10,7 +10,7 @@ import pytest
 from assignor.assignment import ApplicationState
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError
-from assignor.task_assignors.sticky import LegacyStickyTaskAssignor
+from assignor.task_assignors.legacy_sticky import LegacyStickyTaskAssignor
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.sweep.own_measures import OwnMeasures
 from tests.assignor.task_assignors.test_sticky import client, problem

@@ -12,7 +12,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic, OffsetAndMetadata
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.partitioner import partition_of
 from tests.oracle.broker import Broker
 from tests.streams_runtime.cli.conftest import Run

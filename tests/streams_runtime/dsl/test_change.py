@@ -12,7 +12,7 @@ from assignor.errors import StreamsError
 from streams_runtime.dsl.change import Change, ChangedSerde
 from streams_runtime.dsl.windows import TimeWindowedSerde
 from streams_runtime.serdes import BYTES, STRING
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 
 SERDE = ChangedSerde(STRING)
 FORMS = [

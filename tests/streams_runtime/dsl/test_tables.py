@@ -16,8 +16,8 @@ from streams_runtime.dsl.table_aggregates import TableAggregateProcessor, TableR
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, ignore
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
-from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
+from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.driven import driven
 from tests.streams_runtime.processors.recording_runtime import PassOn, RecordingRuntime

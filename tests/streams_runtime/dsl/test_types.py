@@ -6,7 +6,7 @@ from typing import assert_type
 
 from streams_runtime.dsl import KGroupedStream, KStream, KTable, StreamsBuilder, TimeWindows
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 
 
 def test_should_know_keys_and_values_of_every_step() -> None:

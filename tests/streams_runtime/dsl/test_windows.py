@@ -16,7 +16,7 @@ from streams_runtime.dsl.windows import WindowedStreamPartitioner
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.serdes import JSON, LONG, STRING
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 from tests.streams_runtime.dsl.driven import driven
 
 KEYS = TimeWindowedSerde(STRING, 10)

@@ -23,7 +23,7 @@ from streams_runtime.state_stores import (
     timestamped_window_store,
     window_store,
 )
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.state_stores.surroundings import set_flush_listener

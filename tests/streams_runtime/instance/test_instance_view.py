@@ -18,7 +18,7 @@ from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.instance_view import InstanceView
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.base import NewTopic, TopicDescription
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.opening import open_log
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -15,8 +15,8 @@ from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, OffsetAndMetadata, TopicDescription
 from streams_runtime.logs.cluster_view import LogClusterProvider, log_cluster_provider
-from streams_runtime.logs.errors import LogTimeout, TopicExists
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.log_errors import LogTimeout, TopicExists
 
 
 def definition() -> RebalanceSnapshot:

@@ -10,7 +10,7 @@ import pytest
 from assignor.errors import InputError
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.opening import cluster_address, cluster_provider_name, open_log
 
 

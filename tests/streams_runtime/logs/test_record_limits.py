@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition
-from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp
+from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp
 from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import TopicConfigs
 from tests.streams_runtime.manual_clock import ManualClock

@@ -13,8 +13,8 @@ from assignor.errors import InputError
 from assignor.types import TopicPartition
 from streams_runtime import JSON, LONG, STRING, NewTopic, RecordProducer, open_log, read_topic
 from streams_runtime.common.errors import SerdeMismatch
-from streams_runtime.logs.errors import InvalidRecord, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.log_errors import InvalidRecord, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.logs.record_producer import STICKY_BYTES
 from streams_runtime.logs.topic_reading import ConsumedRecord, UndecodableRecord

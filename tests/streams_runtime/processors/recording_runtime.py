@@ -22,7 +22,7 @@ from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.runtime import RunPosition
 from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import StateStore, StoreContext
+from streams_runtime.state_stores.state_store import StateStore, StoreContext
 
 TASK = TaskId(0, 0)
 METADATA = RecordMetadata("in", 0, 7)

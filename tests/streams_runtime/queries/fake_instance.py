@@ -13,8 +13,8 @@ from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.state_store import StoreBuilder
 from tests.streams_runtime.state_stores.surroundings import context
 
 APPLICATION = "app"

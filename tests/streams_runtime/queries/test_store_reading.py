@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read_entries, read_key
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, Serdes
-from streams_runtime.state_stores.base import StoreBuilder, ValueAndTimestamp
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store, window_store
+from streams_runtime.state_stores.state_store import StoreBuilder, ValueAndTimestamp
 from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from tests.streams_runtime.queries.fake_instance import COUNTS, open_store
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Consumer, IsolationLevel, OffsetAndMetadata, RecordBatch
-from streams_runtime.logs.errors import LogError
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.log_errors import LogError
 
 
 class FailingLog(InMemoryLog):

@@ -7,7 +7,7 @@ import pytest
 from assignor.errors import IllegalStateError
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import TaskCorrupted, TaskTimeout
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.restoring import Restoring, commit, contents, create, numbered, write

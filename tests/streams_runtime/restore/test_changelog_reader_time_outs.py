@@ -6,7 +6,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import TaskTimeout
-from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.restoring import Restoring, commit, contents, create, numbered, write

@@ -13,13 +13,13 @@ from streams_runtime.common.states import TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
-from streams_runtime.logs.errors import CommitFenced
+from streams_runtime.logs.log_errors import CommitFenced
 from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.state_store import KeyValueStore, StoreContext
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streams_runtime.dsl import TimeWindowedSerde
 from streams_runtime.serdes import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING, Serde, Serdes
-from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.state_store import Windowed
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -13,7 +13,7 @@ from assignor.errors import InputError
 from streams_runtime import LONG, STRING, StreamsConfig, TopologyTestDriver, key_value_store, window_store
 from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.processors.topology import Topology
-from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.state_stores.state_store import StoreBuilder
 from tests.streams_runtime.state_stores.surroundings import context
 from tests.streams_runtime.word_counting import CountWord
 

@@ -13,7 +13,7 @@ from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskTimeout
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.errors import LogTimeout, RecordsRefused
+from streams_runtime.logs.log_errors import LogTimeout, RecordsRefused
 from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.task_manager.task_executor import MOST_RECORDS_A_TURN, TaskExecutor
 from streams_runtime.tasks.stream_task import StreamTask

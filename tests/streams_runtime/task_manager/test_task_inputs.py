@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.logs.errors import CommitFenced, LogTimeout
+from streams_runtime.logs.log_errors import CommitFenced, LogTimeout
 from tests.streams_runtime.tasks.thread_rig import (
     APPLICATION,
     COUNT_0,

@@ -11,7 +11,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import RestoreOrigin, TaskState
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.stream_task import StreamTask

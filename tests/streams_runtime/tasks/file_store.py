@@ -11,7 +11,7 @@ from pathlib import Path
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.state_store import StoreContext
 
 
 class NoRecordClock:

@@ -19,8 +19,8 @@ from streams_runtime.processors.api import ExceptionHandler, Processor, Processo
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.state_store import KeyValueStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.checkpoint_file import CheckpointFile

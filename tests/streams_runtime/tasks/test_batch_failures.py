@@ -13,7 +13,7 @@ from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError,
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl import KStream, StreamsBuilder
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING

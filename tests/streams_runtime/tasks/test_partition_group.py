@@ -10,7 +10,7 @@ import pytest
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings

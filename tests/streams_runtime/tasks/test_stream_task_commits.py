@@ -9,7 +9,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import InvalidStateStore, TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING

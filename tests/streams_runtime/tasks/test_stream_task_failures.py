@@ -18,7 +18,7 @@ from streams_runtime.common.errors import (
 )
 from streams_runtime.common.records import Record
 from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.logs.errors import LogTimeout, ProducerFenced, RecordTooLarge
+from streams_runtime.logs.log_errors import LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING

@@ -10,7 +10,7 @@ import pytest
 
 from streams_runtime.common.errors import ProcessingFailed, TaskCorrupted
 from streams_runtime.common.records import Record
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import (
     Cancellable,
     Processor,

@@ -15,7 +15,7 @@ from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.dsl import KStream, KTable, StreamsBuilder, TimeWindows
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.logs.base import NewTopic
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import (
     ExceptionHandler,
     FailedRecord,
@@ -26,8 +26,8 @@ from streams_runtime.processors.api import (
 )
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks import record_collector
 from streams_runtime.tasks.exception_handling import dead_letter, fail, log_and_continue

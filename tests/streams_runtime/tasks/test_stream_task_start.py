@@ -12,7 +12,7 @@ from assignor.types import LATEST_OFFSET
 from streams_runtime.common.errors import LockError, StreamsRuntimeError
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import OffsetAndMetadata
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import Topology

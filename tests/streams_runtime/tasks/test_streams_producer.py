@@ -9,7 +9,7 @@ import pytest
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.base import Claim, NewTopic, OffsetAndMetadata
-from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordTooLarge
+from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.logs.producers import PENDING_BYTES
 from streams_runtime.tasks.record_collector import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog

@@ -11,7 +11,7 @@ import pytest
 
 from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.records import Headers, Record
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING

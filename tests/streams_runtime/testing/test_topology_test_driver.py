@@ -17,8 +17,8 @@ from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.builders import key_value_store, window_store
+from streams_runtime.state_stores.state_store import KeyValueStore
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.processors.recording_runtime import PassOn
 

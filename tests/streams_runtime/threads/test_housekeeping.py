@@ -10,8 +10,8 @@ import pytest
 
 from assignor.types import TaskId
 from streams_runtime.common.clock import SystemClock
-from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.housekeeping import Housekeeping, HousekeepingTimes
 

@@ -14,7 +14,7 @@ from assignor.types import LATEST_OFFSET, TopicPartition
 from streams_runtime.common.errors import TaskMigrated, TaskTimeout
 from streams_runtime.common.states import RestoreOrigin
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import PunctuationType
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask

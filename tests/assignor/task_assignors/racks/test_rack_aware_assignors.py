@@ -13,9 +13,9 @@ from assignor.errors import IllegalStateError, InputError
 from assignor.explain import explain_placement
 from assignor.task_assignors.base import PlacementProblem, RackInformation, TaskAssignor
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
+from assignor.task_assignors.legacy_sticky import FallbackPriorTaskAssignor, LegacyStickyTaskAssignor
 from assignor.task_assignors.racks.optimization import Costs, RackTraffic
 from assignor.task_assignors.racks.task_graph import TaskGraph
-from assignor.task_assignors.sticky import FallbackPriorTaskAssignor, LegacyStickyTaskAssignor
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, Role, TaskId, TopicPartition
 from tests.assignor.task_assignors.high_availability_cases import client, held, process, tasks
 from tests.assignor.task_assignors.high_availability_cases import problem as problem_without_racks

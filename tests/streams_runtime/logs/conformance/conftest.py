@@ -15,7 +15,7 @@ import pytest
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.embedded import EmbeddedLog, maintenance
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from tests.oracle.broker import Broker
 from tests.streams_runtime.logs.kafka.namespaced_log import NamespacedLog
 from tests.streams_runtime.logs.reading_and_writing import OwnLog

@@ -6,7 +6,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.errors import InvalidTopic, RecordTooLarge, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import InvalidTopic, RecordTooLarge, UnknownTopicOrPartition
 from tests.streams_runtime.logs.reading_and_writing import T0, T1, values_of, write
 
 T2 = TopicPartition("topic", 2)

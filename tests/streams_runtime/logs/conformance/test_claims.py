@@ -6,7 +6,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim, Log, OffsetAndMetadata
-from streams_runtime.logs.errors import CommitFenced, LogError
+from streams_runtime.logs.log_errors import CommitFenced, LogError
 from tests.streams_runtime.logs.reading_and_writing import T0, T1, offsets, read_from, values_of
 
 

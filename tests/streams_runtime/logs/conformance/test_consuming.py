@@ -8,7 +8,7 @@ import time
 import pytest
 
 from streams_runtime.logs.base import IsolationLevel, Log
-from streams_runtime.logs.errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of, write
 
 LONG_MS = 30_000

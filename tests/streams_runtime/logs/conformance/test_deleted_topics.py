@@ -9,7 +9,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.logs.errors import CommitFenced, OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import CommitFenced, OffsetOutOfRange, UnknownTopicOrPartition
 from tests.streams_runtime.logs.reading_and_writing import T0, T1, offsets, values_of, write
 
 

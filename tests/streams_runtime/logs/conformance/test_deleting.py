@@ -11,7 +11,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import OffsetOutOfRange, UnknownTopicOrPartition
 from tests.streams_runtime.logs.kafka.namespaced_log import NamespacedLog
 from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, T1, values_of, write
 from tests.streams_runtime.manual_clock import ManualClock

@@ -10,7 +10,7 @@ from assignor.types import TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, LogError, RecordTooLarge
+from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, LogError, RecordTooLarge
 from tests.streams_runtime.logs.reading_and_writing import (
     C0,
     NOW_MS,

@@ -8,7 +8,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
-from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
 from tests.streams_runtime.logs.reading_and_writing import T0, T1, values_of, write
 
 MISSING = TopicPartition("topic", 2)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from streams_runtime.logs.base import IsolationLevel, Log, OffsetAndMetadata, Producer
-from streams_runtime.logs.errors import LogError, ProducerFenced
+from streams_runtime.logs.log_errors import LogError, ProducerFenced
 from tests.streams_runtime.logs.reading_and_writing import (
     T0,
     T1,

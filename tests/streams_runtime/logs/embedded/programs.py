@@ -12,7 +12,7 @@ from pathlib import Path
 
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
-from streams_runtime.logs.errors import CommitFenced, ProducerFenced
+from streams_runtime.logs.log_errors import CommitFenced, ProducerFenced
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, records_of
 
 

@@ -13,7 +13,7 @@ import pytest
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, TopicDescription
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.embedded.connections import as_log_errors
-from streams_runtime.logs.errors import LogError, ProducerFenced
+from streams_runtime.logs.log_errors import LogError, ProducerFenced
 from tests.streams_runtime.logs.embedded.programs import running
 from tests.streams_runtime.logs.reading_and_writing import (
     C0,
@@ -223,7 +223,7 @@ def test_should_keep_count_of_sizes_through_compaction_and_deletion(log: Embedde
 _WITHOUT_FILES = """
 import os, resource, sys
 from streams_runtime import open_log
-from streams_runtime.logs.errors import LogError
+from streams_runtime.logs.log_errors import LogError
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 for left in range(8):
     taken = []

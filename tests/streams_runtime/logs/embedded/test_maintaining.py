@@ -12,7 +12,7 @@ import pytest
 
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.embedded import EmbeddedLog, maintenance
-from streams_runtime.logs.embedded.log import LOG_FILE_NAME
+from streams_runtime.logs.embedded.embedded_log import LOG_FILE_NAME
 from streams_runtime.logs.embedded.maintenance import delete_topics
 from tests.streams_runtime.logs.conformance.conftest import CHANGELOG_CONFIGS
 from tests.streams_runtime.logs.reading_and_writing import (

@@ -15,7 +15,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from tests.streams_runtime.logs.embedded.programs import Running, running
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, read_from, values_of, write, write_pairs
 

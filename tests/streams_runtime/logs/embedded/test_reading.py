@@ -13,7 +13,7 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import Consumer
 from streams_runtime.logs.embedded import EmbeddedLog, reads
 from streams_runtime.logs.embedded.reads import EmbeddedSource
-from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import OffsetOutOfRange, UnknownTopicOrPartition
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of, write
 
 

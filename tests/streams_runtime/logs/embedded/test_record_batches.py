@@ -10,7 +10,7 @@ from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.embedded.record_batches import decoded, encoded
-from streams_runtime.logs.errors import LogError
+from streams_runtime.logs.log_errors import LogError
 from tests.streams_runtime.logs.reading_and_writing import Read, records_of
 
 P = TopicPartition("topic", 3)

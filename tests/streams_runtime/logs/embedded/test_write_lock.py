@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.logs.embedded.connections import WriteLock
-from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 
 def open_files() -> int:

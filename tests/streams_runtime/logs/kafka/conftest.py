@@ -9,7 +9,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import NewTopic
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from tests.oracle.broker import Broker
 from tests.oracle.brokers import Brokers
 

@@ -25,7 +25,7 @@ from streams_runtime.logs.base import (
     RecordBatch,
     TopicDescription,
 )
-from streams_runtime.logs.errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.record_limits import RecordLimits
 
 T = TypeVar("T")

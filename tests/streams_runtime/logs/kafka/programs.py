@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetAndMetadata
-from streams_runtime.logs.errors import CommitFenced, LogError, ProducerFenced
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.kafka.producer import KafkaProducer
+from streams_runtime.logs.log_errors import CommitFenced, LogError, ProducerFenced
 
 
 def say(*words: object) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetAndMetadata
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from tests.streams_runtime.logs.reading_and_writing import read_from
 
 LONGEST_PAUSE_S = 30.0

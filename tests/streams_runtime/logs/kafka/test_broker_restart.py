@@ -9,8 +9,8 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
-from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
+from streams_runtime.logs.log_errors import LogTimeout
 from tests.oracle.broker import Broker
 from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
 from tests.streams_runtime.logs.reading_and_writing import read_from

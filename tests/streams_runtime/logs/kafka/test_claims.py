@@ -11,12 +11,12 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim
-from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout
 from streams_runtime.logs.kafka.claims import ClaimOwner, ClaimTable, Settled, claim_records, settled_records
 from streams_runtime.logs.kafka.claims_topic import ClaimsWriter, GroupClaims
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.kafka.leadership import Leadership
-from streams_runtime.logs.kafka.log import KafkaLog
-from streams_runtime.logs.kafka.settings import log_settings
+from streams_runtime.logs.kafka.log_settings import log_settings
+from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, claims_topic
-from streams_runtime.logs.errors import CommitFenced
 from streams_runtime.logs.kafka.claims_topic import ClaimsWriter
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
+from streams_runtime.logs.log_errors import CommitFenced
 from tests.oracle.brokers import Brokers
 from tests.streams_runtime.logs.kafka.programs import running
 from tests.streams_runtime.logs.reading_and_writing import read_from

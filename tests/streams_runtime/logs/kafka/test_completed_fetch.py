@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
 from kafka_client.record_batches import record_batch_v2
-from streams_runtime.logs.errors import LogError
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
+from streams_runtime.logs.log_errors import LogError
 from tests.kafka_client.record_batches.batches import (
     APPEND_TIME,
     ATTRIBUTES_AT,

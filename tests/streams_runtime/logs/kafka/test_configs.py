@@ -6,7 +6,7 @@ import pytest
 
 from assignor.errors import InputError
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.kafka.settings import log_settings
+from streams_runtime.logs.kafka.log_settings import log_settings
 
 KAFKA = {"application.id": "app", "bootstrap.servers": "127.0.0.1:9092"}
 

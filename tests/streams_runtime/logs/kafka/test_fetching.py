@@ -19,7 +19,7 @@ from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.kafka import fetching
 from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
 from streams_runtime.logs.kafka.leadership import Led
-from streams_runtime.logs.kafka.settings import log_settings
+from streams_runtime.logs.kafka.log_settings import log_settings
 from tests.kafka_client.record_batches.batches import batch_of
 
 EVENTS, TABLE, OTHER = (TopicPartition(topic, 0) for topic in ("events", "table", "other"))

@@ -13,7 +13,7 @@ import pytest
 from assignor.types import TopicPartition
 from kafka_client.connections import Connections
 from streams_runtime.logs.base import Consumer, IsolationLevel, NewTopic
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 
 pytestmark = pytest.mark.kafka
 

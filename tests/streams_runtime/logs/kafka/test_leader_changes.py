@@ -18,9 +18,9 @@ from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_provider import kafka_cluster_provider
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, claims_topic
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.log_errors import LogTimeout
 from tests.kafka_client.definitions import definition_of
 from tests.oracle.brokers import NODES, Brokers
 from tests.streams_runtime.logs.kafka.steady_work import SteadyWork

@@ -11,8 +11,8 @@ import pytest
 from assignor.types import TopicPartition
 from kafka_client.connections import Connections
 from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetAndMetadata
-from streams_runtime.logs.errors import CommitFenced, ProducerFenced
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
+from streams_runtime.logs.log_errors import CommitFenced, ProducerFenced
 
 pytestmark = pytest.mark.kafka
 

@@ -11,8 +11,8 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel, OffsetAndMetadata
-from streams_runtime.logs.errors import ProducerFenced
-from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.kafka_log import KafkaLog
+from streams_runtime.logs.log_errors import ProducerFenced
 from tests.oracle.broker import Broker
 from tests.streams_runtime.logs.kafka.programs import running
 from tests.streams_runtime.logs.reading_and_writing import read_from

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kafka_client.settings.client_settings import client_settings
-from streams_runtime.logs.errors import LogTimeout, ProducerFenced
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager
+from streams_runtime.logs.log_errors import LogTimeout, ProducerFenced
 
 UNKNOWN_SERVER_ERROR, NONE, INVALID_PRODUCER_EPOCH, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS = -1, 0, 47, 16, 51
 

@@ -15,7 +15,7 @@ from assignor.types import Role
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.http.models import Caller, Generation, GroupId, MemberId, ProcessId, State, TaskId, TimeMs
 from coordinator_api.http.models.documents import A_REBALANCE, AN_OUTPUT
-from coordinator_api.http.models.levers import Forecast, HeldAnswer, LeversAnswer
+from coordinator_api.http.models.lever_models import Forecast, HeldAnswer, LeversAnswer
 
 
 class DeclareAnswer(BaseModel):

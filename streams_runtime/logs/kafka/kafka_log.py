@@ -36,7 +36,13 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
-from streams_runtime.logs.errors import (
+from streams_runtime.logs.kafka.claims import ClaimOwner
+from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimsWriter, GroupClaims
+from streams_runtime.logs.kafka.consumer import KafkaConsumer
+from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.log_settings import LogSettings, log_settings
+from streams_runtime.logs.kafka.producer import KafkaProducer
+from streams_runtime.logs.log_errors import (
     InvalidTopic,
     LogError,
     LogTimeout,
@@ -44,12 +50,6 @@ from streams_runtime.logs.errors import (
     TopicExists,
     UnknownTopicOrPartition,
 )
-from streams_runtime.logs.kafka.claims import ClaimOwner
-from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimsWriter, GroupClaims
-from streams_runtime.logs.kafka.consumer import KafkaConsumer
-from streams_runtime.logs.kafka.leadership import Leadership
-from streams_runtime.logs.kafka.producer import KafkaProducer
-from streams_runtime.logs.kafka.settings import LogSettings, log_settings
 from streams_runtime.logs.record_limits import AnyRecord, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,

@@ -39,7 +39,7 @@ from streams_runtime.logs.embedded.maintenance import (
 from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first_offset_since
 from streams_runtime.logs.embedded.schema import Catalog, prepare
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
-from streams_runtime.logs.errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
 from streams_runtime.logs.producers import AppendSignals, BufferingProducer, ProducerIdentity
 from streams_runtime.logs.topic_configs import (

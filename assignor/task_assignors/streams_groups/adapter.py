@@ -17,7 +17,7 @@ from itertools import cycle
 from assignor.decisions import Decision, DecisionLog
 from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
-from assignor.task_assignors.streams_groups.sticky import MemberSpec, StreamsGroupPlacement
+from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement
 from assignor.types import TaskId
 
 
