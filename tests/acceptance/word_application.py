@@ -96,7 +96,8 @@ class WordApplication:
             count = (record.key, record.value)
             assert count not in seen, f"{count} was counted twice"
             seen.add(count)
-            last[str(record.key)] = max(last[str(record.key)], record.value or 0)
+            assert record.value is not None, "a count is never deleted"
+            last[str(record.key)] = max(last[str(record.key)], record.value)
         return last
 
     def close(self) -> None:

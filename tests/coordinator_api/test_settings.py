@@ -113,6 +113,23 @@ def test_should_name_the_nearest_setting_for_an_unknown_one_in_the_file(
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'auth.token = ["s3cret"]',
+        'auth.token = "s3cret',
+        'auth.token = { is = "s3cret" }',
+        'auth.token = "s3cret"\nauth.token.file = "also"',
+        'database.url = ["postgresql://ann:s3cret@host/groups"]',
+    ],
+)
+def test_should_not_show_a_secret_of_a_file_that_is_wrong(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load({}, written(tmp_path, text))
+
+    assert "s3cret" not in str(error.value)
+
+
 def test_should_say_that_the_file_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.toml: cannot be read: No such file"):
         load({}, tmp_path / "nowhere.toml")

@@ -86,7 +86,8 @@ class WordFeed:
         twice: list[str] = []
         seen: set[tuple[str, int]] = set()
         for record in read_topic(self._log, _counts(self._group), STRING, LONG):
-            word, number = str(record.key), record.value or 0
+            assert record.value is not None, "a count is never deleted"
+            word, number = str(record.key), record.value
             if (word, number) in seen:
                 twice.append(f"{word} {number}")
             seen.add((word, number))

@@ -104,7 +104,11 @@ def counted(directory: Path, application_id: str) -> dict[str, int]:
 def _last_values(log: Log, topic: str) -> dict[bytes | None, int]:
     if topic not in log.topics():
         return {}
-    return {record.key: record.value or 0 for record in read_topic(log, topic, BYTES, LONG)}
+    last: dict[bytes | None, int] = {}
+    for record in read_topic(log, topic, BYTES, LONG):
+        assert record.value is not None, "a count is never deleted"
+        last[record.key] = record.value
+    return last
 
 
 @contextmanager

@@ -127,6 +127,9 @@ def test_should_open_only_what_the_settings_list() -> None:
     clusters.check(ProviderAddress("embedded", "embedded:a"))
     with pytest.raises(InputError, match=r"'embedded:c' is not listed in this service's setting cluster\.bootstrap"):
         clusters.check(ProviderAddress("embedded", "embedded:c"))
+    with pytest.raises(InputError, match=r"'\.\.\.@c:9092' is not listed") as refused:
+        clusters.check(ProviderAddress("kafka", "ann:hidden@c:9092"))
+    assert "hidden" not in str(refused.value)
     with pytest.raises(InputError, match="lists 2 clusters, not one"):
         clusters.check(ProviderAddress("embedded", None))
     with pytest.raises(NotBuiltYet, match=r"no provider 'pulsar' here \(installed: embedded, kafka\)"):

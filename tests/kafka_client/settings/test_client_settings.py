@@ -77,6 +77,9 @@ def test_should_not_show_a_password_that_stands_in_an_address(user: str) -> None
     with pytest.raises(InputError, match=r"sasl\.jaas\.config takes, not '\.\.\.@h:9092'") as refused:
         client_settings(f"{user}@h:9092")
     assert "hid" not in str(refused.value)
+    with pytest.raises(InputError, match=r"the properties say \.\.\.@h:9092, but") as refused:
+        client_settings(SERVERS, {"bootstrap.servers": f"{user}@h:9092"})
+    assert "hid" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

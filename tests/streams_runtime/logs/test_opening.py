@@ -39,6 +39,14 @@ def test_should_say_what_is_allowed_when_it_is_anything_else(address: str) -> No
     assert f"not {address!r}" in str(raised.value)
 
 
+@pytest.mark.parametrize("properties", [None, {"client.id": "a"}])
+@pytest.mark.parametrize("user", ["ann:hidden", "hidden", "ann:hidden,hidden", "kafka:hidden"])
+def test_should_not_show_a_password_that_stands_in_an_address(user: str, properties: dict[str, str] | None) -> None:
+    with pytest.raises(InputError, match=r"'\.\.\.@h:9092,i:9092'") as refused:
+        open_log(f"{user}@h:9092,i:9092", properties)
+    assert "hidden" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("address", "servers"),
     [

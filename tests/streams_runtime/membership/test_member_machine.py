@@ -365,6 +365,20 @@ def test_should_drop_the_answer_to_a_call_that_it_has_given_up() -> None:
     assert member.due() == "", "and the join is not repeated"
 
 
+def test_should_not_take_the_answer_to_an_earlier_call_for_that_to_its_last() -> None:
+    member = Member().holds(T0)
+    member.happens(RejoinAsked())
+    member.done()
+    earlier = member.call
+    member.failed()
+    assert member.happens(TasksLost("migrated")) == "order LoseTasks"
+    assert member.done() == "order StartRebalance"
+    assert member.done() == "join as m"
+
+    assert member.happens(JoinReplied(earlier, JoinReply("m", 2, STABLE))) == ""
+    assert member.joined(3, STABLE) == "fetch 3"
+
+
 # --- its holder
 
 
