@@ -11,7 +11,7 @@ from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.views.wording import sentence
 from rebalance_analysis.what_if import EVERY_PROCESS, Changes
-from rebalance_analysis.what_if.typed_changes import typed_instances, typed_lags, typed_threads
+from rebalance_analysis.what_if.changes import typed_instances, typed_lags, typed_threads
 
 LONGEST = 2_000
 """Characters of one field."""

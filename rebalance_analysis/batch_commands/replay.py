@@ -12,7 +12,7 @@ from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
-from rebalance_analysis.commands.change_options import changes_from_options
+from rebalance_analysis.commands.shared_options import changes_from_options
 from rebalance_analysis.what_if.changes import Changes
 from spark_engine.batch.command_line import batch_run, engine_from_options
 from spark_engine.batch.engine import EngineChoice
@@ -52,16 +52,7 @@ def replay_inputs(
     from rebalance_analysis.replay.replay_run import replay
 
     with batch_run():
-        ended = replay(
-            inputs,
-            output,
-            changes=changes,
-            engine=run_by.engine,
-            console=Console(stderr=True),
-            master=run_by.master,
-            cores=run_by.cores,
-            restart=run_by.restart,
-        )
+        ended = replay(inputs, output, changes, run_by, Console(stderr=True))
     _show(ended, output, format)
     counts = ended.summary.counts
     if counts.unusable:

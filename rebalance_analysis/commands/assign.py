@@ -24,7 +24,7 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, show
 from assignor_cli.tables import View, fitted
 from operating_system.whole_files import whole_file
-from rebalance_analysis.commands.recorded_lines import read_with_bar
+from rebalance_analysis.commands.shared_options import read_with_bar
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.sources import shown

@@ -14,7 +14,7 @@ from assignor_cli.console import EXIT_NO, leave
 from assignor_cli.help_texts import example
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import View, fitted
-from rebalance_analysis.commands.recorded_lines import read_with_bar
+from rebalance_analysis.commands.shared_options import read_with_bar
 from rebalance_analysis.presentation.comparisons import diff_rows
 from rebalance_analysis.reading.task_owners import TaskOwners, owner_moves, owners_in, tasks_of
 

@@ -13,17 +13,23 @@ from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import fitted
-from rebalance_analysis.commands.change_options import changes_from_options
-from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
 from rebalance_analysis.commands.pictures import PictureOption, draw_forecast
-from rebalance_analysis.commands.recorded_lines import Recordings, choice_from_options, read_with_bar
+from rebalance_analysis.commands.shared_options import (
+    ForecastAsked,
+    Recordings,
+    changes_from_options,
+    choice_from_options,
+    forecast_from_options,
+    read_with_bar,
+)
 from rebalance_analysis.figures import check_picture_path, save_figure
 from rebalance_analysis.presentation.comparisons import changes_text
 from rebalance_analysis.presentation.forecasts import forecast_sentence, forecast_text
 from rebalance_analysis.reading.lines import Line, LineChoice
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import parse_recorded
-from rebalance_analysis.simulate import End, Forecast, forecast, forecast_document
+from rebalance_analysis.simulate import forecast, forecast_document
+from rebalance_analysis.simulate.model import End, Forecast
 from rebalance_analysis.what_if import Changes, changed
 
 

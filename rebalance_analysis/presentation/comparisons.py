@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rebalance_analysis.presentation.moves import copy_changes
-from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, counted, duration_text
+from rebalance_analysis.presentation.quantities import UNKNOWN, aligned, count_text, counted, duration_text
 from rebalance_analysis.rerun import Rerun
-from rebalance_analysis.what_if import Changes, ComparedRebalance, Difference, difference_document
-from rebalance_analysis.what_if.changes import EVERY_PROCESS
-from rebalance_analysis.what_if.difference import task_document
+from rebalance_analysis.what_if import EVERY_PROCESS, Changes, difference_document
+from rebalance_analysis.what_if.difference import ComparedRebalance, Difference, task_document
 from rebalance_analysis.what_if.process_names import process_labels
 
 TASKS_SHOWN = 20
@@ -35,7 +34,7 @@ def difference_text(
 
 
 def changes_text(changes: Changes) -> str:
-    """What is asked for, in the words of the options."""
+    """Returns the changes in the words of the options."""
     parts = [f"{key}={value}" for key, value in changes.configs.items()]
     if changes.assignor is not None:
         parts.insert(0, changes.assignor)
@@ -66,7 +65,7 @@ def difference_sentence(difference: Difference) -> str:
 
 
 def difference_summary(document: Mapping[str, Any]) -> str:
-    """How many copies are elsewhere. `document`: as `assignor what-if -o json` has it."""
+    """Counts the copies that are elsewhere. `document`: as `assignor what-if -o json` has it."""
     if any(document[side].get("error") is not None for side in ("before", "after")):
         return "one of the two rebalances places no task, so there is nothing to compare"
     parts = [
@@ -137,7 +136,7 @@ MEASURES: Mapping[str, str] = {
     "active_skew": "active tasks per thread, most minus fewest",
     "records_to_restore": "records to restore",
 }
-"""What people read for the fields of `RebalanceMeasures`, in the order of the table."""
+"""The names that people read for the fields of `RebalanceMeasures`, in the order of the table."""
 
 TIME_TO_RESTORE = "time to restore"
 _SHARES = ("standby_coverage", "rack_spread")
@@ -145,11 +144,7 @@ _CAN_BE_UNKNOWN = "records_to_restore"
 
 
 def _table(difference: Difference) -> list[str]:
-    rows = [("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [
-        f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}" for row in rows
-    ]
+    return aligned([("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)], left=0)
 
 
 def _rows(before: ComparedRebalance, after: ComparedRebalance) -> Iterator[tuple[str, str, str, str]]:

@@ -52,7 +52,7 @@ _MOVING = (ChangeTitle.MOVES, ChangeTitle.HELD_BACK)
 
 
 class _HistoryBlock(NamedTuple):
-    """What the history says of a task: tasks with equal blocks share rows. An empty text has no row."""
+    """The texts about a task: tasks with equal blocks share rows. An empty text has no row."""
 
     change: ChangeTitle
     where: str
@@ -119,7 +119,7 @@ def _each_task(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
 
 
 def _blocks(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
-    """What changed, most important first, and how many tasks stay where they are."""
+    """Yields the changes, most important first, and the number of tasks that stay where they are."""
     found = [(title_of(task), task) for task in each.task_rebalances]
     titled = [_titled(task, change, names) for change, task in found if change is not ChangeTitle.GONE or task.before]
     changed = [task for task in titled if task.block.change is not ChangeTitle.STAYS]
@@ -167,7 +167,7 @@ def _by_place(task: _TitledTask) -> tuple[str, TaskId]:
 def _state_rows(
     each: GroupRebalance, previous: GroupRebalance | None, is_last: bool, names: ShortNames
 ) -> Iterator[FactRow]:
-    """What is not as it should be yet: in the rebalance that began it, and in the last one."""
+    """Yields what is not settled yet: in the rebalance that began it, and in the last one."""
     waiting = _waiting_texts(each, names)
     if waiting and (is_last or previous is None or waiting != _waiting_texts(previous, names)):
         for text in waiting:
@@ -256,7 +256,7 @@ def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
 
 
 def _summary(history: GroupHistory, names: ShortNames) -> Iterator[FactRow]:
-    """What it comes to, where the tasks are now, and what is to follow."""
+    """Yields the number of moves, where the tasks are now, and the rebalance that follows."""
     yield FactRow(f"{counted(history.moves, 'move')} of active tasks in {rebalances_text(len(history.rebalances))}")
     last = history.rebalances[-1]
     active = [copy for task in last.task_rebalances for copy in task.copies if copy.role is Role.ACTIVE]

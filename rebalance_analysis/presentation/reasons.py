@@ -1,4 +1,4 @@
-"""Why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
+"""The reason why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
 
 `assignor.explain` words every step. A history has this clause, and has it once for all tasks that have the same reason.
 """
@@ -74,7 +74,7 @@ def decided_elsewhere(each: TaskRebalance) -> str:
 
 
 def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
-    """Why the rebalance changed the task so, in one clause; an empty one when nothing was logged."""
+    """Says in one clause why the rebalance changed the task so; an empty one when nothing was logged."""
     explanation, problem = each.explanation, each.problem
     if each.differs:
         return ShortReason(decided_elsewhere(each))
@@ -94,7 +94,7 @@ def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> S
 
 
 def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
-    """Why processes have no copy any more."""
+    """Says why processes have no copy any more."""
     clients = {} if each.problem is None else each.problem.clients
     steps = () if each.explanation is None else each.explanation.steps
     left = sorted(names.short(process) for process in gone if process not in clients)
@@ -117,7 +117,7 @@ def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
 
 
 def short_reason(explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> ShortReason | None:
-    """Why the active copy is where it is. None when the assignor has logged no reason."""
+    """Says why the active copy is where it is. None when the assignor has logged no reason."""
     steps = {step.kind: step for step in explanation.steps if step.role is Role.ACTIVE and step.process is not None}
     reason = _Reason(explanation, problem, name)
     belongs = reason.belonging(steps)
@@ -127,7 +127,7 @@ def short_reason(explanation: Explanation, problem: PlacementProblem, name: Name
 
 
 def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: NameProcess) -> str | None:
-    """Why standbys and warm-ups are on `hosts`, which did not have them before."""
+    """Says why standbys and warm-ups are on `hosts`, which did not have them before."""
     warming = sorted(
         name(step.process)
         for step in explanation.steps
@@ -144,7 +144,7 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """How many of num.standby.replicas found no client."""
+    """Counts the standbys of num.standby.replicas that found no client."""
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
 
 
@@ -187,7 +187,7 @@ class _Reason:
         return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))
 
     def belonging(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """Where it belongs once everybody is caught up."""
+        """Names the process on which the task belongs once all processes are caught up."""
         moved = steps.get(DecisionKind.RACK_MOVED)
         if moved is not None:
             return f"it belongs on {self._name(moved.process)}, {rack_reason(moved, self._problem)}"
@@ -199,7 +199,7 @@ class _Reason:
         return ""
 
     def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """Where it runs for now."""
+        """Names the process on which the task runs for now."""
         for kind, words in self._runs():
             step = steps.get(kind)
             if step is not None:

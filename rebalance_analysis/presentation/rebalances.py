@@ -12,7 +12,7 @@ from rebalance_analysis.history import RebalanceFacts, Trigger, TriggerKind
 from rebalance_analysis.presentation.quantities import counted, duration_text, listed, time_text
 
 SAME_SHOWN = 3
-"""How many processes with the same kind of change are named; the JSON has all of them."""
+"""So many processes with the same kind of change are named; the JSON has all of them."""
 
 
 class FactRow(NamedTuple):
@@ -121,8 +121,8 @@ def rebalance_heading(facts: RebalanceFacts) -> FactRow:
 def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
-    """What set the rebalance off. `before`: the rebalance in the rows above; what its note says is not repeated, nor is
-    the trigger itself, with which a recorder begins its notes. `task`: the one to name first.
+    """Says what set the rebalance off. `before`: the rebalance in the rows above; what its note says is not repeated,
+    nor is the trigger itself, with which a recorder begins its notes. `task`: the one to name first.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

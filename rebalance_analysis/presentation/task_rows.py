@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from assignor.names import ShortNames
-from rebalance_analysis.history import TaskChange, TaskHistory, TaskRebalance, TaskSummary
+from rebalance_analysis.history.task_history import TaskChange, TaskHistory, TaskRebalance, TaskSummary
 from rebalance_analysis.presentation.moves import copies_text, waiting_text
 from rebalance_analysis.presentation.quantities import duration_text, time_text
 from rebalance_analysis.presentation.reasons import full_reason, short_reason, with_terms_explained
@@ -114,7 +114,7 @@ def _unchanged_rows(rebalances: Sequence[TaskRebalance], names: ShortNames) -> I
 
 
 def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactRow]:
-    """What all rebalances of a history come to for the task."""
+    """Sums up all rebalances of a history for the task."""
     times = "once" if summary.moves == 1 else f"{summary.moves} times" if summary.moves else "never"
     warm_ups = f"{rebalances_text(summary.warm_up_rounds)} had a warm-up copy of it"
     yield FactRow(times, "moved", 1)

@@ -34,20 +34,21 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
     """`lines`: generation and line of the group's newest rebalances, oldest first; one more than asked for, when there
-    is one, to compare the first with. `recorded`: how many of the group's rebalances there were to choose from.
-    `interrupted`: generations whose lines say that they never got an assignment; they are not among `lines`.
+    is one, to compare the first with. `recorded`: how many of the group's rebalances there were to choose from; None
+    when not known. `interrupted`: generations whose lines say that they never got an assignment; they are not among
+    `lines`.
     """
 
     group_id: str
     lines: tuple[tuple[int, Line], ...]
-    recorded: int
+    recorded: int | None
     interrupted: frozenset[int] = frozenset()
 
     def only(self, id: str) -> Self | None:
         """The one rebalance with this id, after the one before it, if there is one. None when there is no such."""
         for index, (_, line) in enumerate(self.lines):
             if line.has_id(id):
-                return replace(self, lines=self.lines[max(index - 1, 0) : index + 1])
+                return replace(self, lines=self.lines[max(index - 1, 0) : index + 1], recorded=None)
         return None
 
     def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
@@ -138,13 +139,19 @@ def _place(line: Line) -> tuple[str, int | None, int]:
     """Group, generation (None: after the one read before), time. Raises InputError for a line that is no rebalance."""
     document = line.usable_document()
     if document.get("format") == PLACEMENT_FORMAT:
-        meta = document.get("meta")
-        chain = meta.get("chain") if isinstance(meta, Mapping) else None
-        return chain if isinstance(chain, str) else UNCHAINED, None, 0
+        chain = chain_of(document)
+        return UNCHAINED if chain is None else chain, None, 0
     group_id, generation, now_ms = (document.get(name) for name in ("group_id", "generation_id", "now_ms"))
     if not (isinstance(group_id, str) and isinstance(generation, int) and isinstance(now_ms, int)):
         raise InputError("is no recorded rebalance: it has no group_id, generation_id and now_ms")
     return group_id, generation, now_ms
+
+
+def chain_of(document: Mapping[str, object]) -> str | None:
+    """The chain that a placement problem names as its own; None for none."""
+    meta = document.get("meta")
+    chain = meta.get("chain") if isinstance(meta, Mapping) else None
+    return chain if isinstance(chain, str) else None
 
 
 def _listed(groups: Iterable[str]) -> str:

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from assignor.names import shortened
 from assignor.printable import one_line
-from rebalance_analysis.replay.counts import Counts
-from rebalance_analysis.replay.summary import Summary
+from rebalance_analysis.replay.summary import Counts, Summary
 from spark_engine.batch.plain_table import GAP, plain_table, titled
 
 INPUTS_SHOWN = 30

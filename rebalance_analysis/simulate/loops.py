@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from assignor.types import ProcessId, TaskId
-from rebalance_analysis.simulate.group_members import Members
-from rebalance_analysis.simulate.leader import Decided
+from rebalance_analysis.simulate.group_members import Decided, Members
 from rebalance_analysis.simulate.model import ForecastTrigger
 
 Digest = bytes

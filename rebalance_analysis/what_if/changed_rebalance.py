@@ -27,9 +27,8 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementClient, RackInformation
 from assignor.types import TaskId, TopicPartition
 from rebalance_analysis.what_if.changes import Changes, changes_document
-from rebalance_analysis.what_if.group_changes import add_instances, remove_instances, set_tags, set_threads
+from rebalance_analysis.what_if.group_changes import OpenGroup, add_instances, remove_instances, set_tags, set_threads
 from rebalance_analysis.what_if.lag_changes import set_group_lags
-from rebalance_analysis.what_if.open_group import OpenGroup
 from rebalance_analysis.what_if.placement_changes import changed_problem
 from rebalance_analysis.what_if.topic_changes import with_topics
 

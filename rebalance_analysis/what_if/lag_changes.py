@@ -16,7 +16,7 @@ from assignor.recording.fields import as_task_id
 from assignor.task_assignors.base import PlacementClient
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from rebalance_analysis.what_if.changes import EVERY_PROCESS
-from rebalance_analysis.what_if.open_group import OpenGroup, OpenMember, must_be_known
+from rebalance_analysis.what_if.group_changes import OpenGroup, OpenMember, must_be_known
 from rebalance_analysis.what_if.process_names import process_called
 
 _TASKS_SHOWN = 8

@@ -17,7 +17,7 @@ from assignor.pipeline import GroupTasks, gather_members, make_tasks
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology
 from rebalance_analysis.what_if.changes import Changes
-from rebalance_analysis.what_if.open_group import OpenGroup
+from rebalance_analysis.what_if.group_changes import OpenGroup
 
 Value = TypeVar("Value")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from assignor.decisions import DecisionKind
 from assignor.types import ProcessId, Role, TaskId
 from assignor_cli.tables import View
-from rebalance_analysis.commands.history_text import group_history_text, names_for
+from rebalance_analysis.commands.explain import group_history_text, names_for
 from rebalance_analysis.history import group_history
 from rebalance_analysis.history.triggers import processes_of
 from rebalance_analysis.presentation import group_rows, quantities

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from assignor.names import InstanceNames
 from assignor.types import ProcessId, Role
-from rebalance_analysis.history import PlacedCopy, TaskSummary
+from rebalance_analysis.history import PlacedCopy
+from rebalance_analysis.history.task_history import TaskSummary
 from rebalance_analysis.presentation.task_rows import task_summary_rows
 
 A = ProcessId(0, 1)

@@ -16,7 +16,8 @@ from assignor.recording import RecordedPlacement, RecordedRebalance
 from assignor.snapshot import Member
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
-from rebalance_analysis.simulate import End, Forecast, ForecastModel, ForecastTrigger, Loop, forecast
+from rebalance_analysis.simulate import ForecastModel, forecast
+from rebalance_analysis.simulate.model import End, Forecast, ForecastTrigger, Loop
 from rebalance_analysis.simulate.placement_leader import MAX_THREADS
 from tests.group_model import LOG_END, SimulatedGroup, member, process_id, topology_of
 from tests.rebalance_analysis.simulate.recorded_groups import (

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
 from assignor.types import JAVA_INT_MAX, TaskId
-from rebalance_analysis.simulate import End, ForecastModel, forecast, forecast_document
-from rebalance_analysis.simulate.leader import Decided
+from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
+from rebalance_analysis.simulate.group_members import Decided
+from rebalance_analysis.simulate.model import End
 from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader
 from tests.examples import share
 from tests.group_model import SimulatedGroup, process_id, topology_of
@@ -82,7 +83,7 @@ def test_should_move_nothing_in_one_more_round_when_stable(group: SimulatedGroup
     """LegacySticky is left out: asked again about a settled group, it may exchange tasks, as Kafka's does."""
     model = ForecastModel()
     recorded = recorded_round(group.snapshot())
-    leader = RebalanceLeader(recorded, model, None)
+    leader = RebalanceLeader(recorded, model, None, recorded)
     decided, members = leader.recorded_rebalance()
     now_ms = 0
     for _ in range(100):

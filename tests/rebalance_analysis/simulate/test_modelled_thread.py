@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
-from rebalance_analysis.simulate.modelled_thread import ModelledThread, Rates, shared_out, to_restore_from
-from rebalance_analysis.simulate.task_runs import ChangelogEnds, TaskRuns
+from rebalance_analysis.simulate.modelled_thread import (
+    ChangelogEnds,
+    ModelledThread,
+    Rates,
+    TaskRuns,
+    shared_out,
+    to_restore_from,
+)
 
 T0, T1, T2, T3 = (TaskId(0, number) for number in range(4))
 ENDS = {T0: 1000, T1: 3000, T2: 500, T3: 500}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assignor.types import TaskId
-from rebalance_analysis.simulate.task_runs import TaskRuns
+from rebalance_analysis.simulate.modelled_thread import TaskRuns
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 

@@ -14,16 +14,8 @@ from assignor.recording import RecordedPlacement
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from rebalance_analysis.rerun import RerunPlacement, RerunRebalance, run_recorded
-from rebalance_analysis.what_if import (
-    Changes,
-    Difference,
-    ProcessCopies,
-    TaskDifference,
-    changed,
-    copies_by_process,
-    difference,
-    difference_document,
-)
+from rebalance_analysis.what_if import Changes, changed, difference, difference_document
+from rebalance_analysis.what_if.difference import Difference, ProcessCopies, TaskDifference, copies_by_process
 from tests.rebalance_analysis.what_if.groups import recorded, run_snapshot
 
 A, B, C = (ProcessId(0, number) for number in range(3))
