@@ -30,10 +30,10 @@ from rebalance_analysis.history import (
     group_history_document,
     task_history,
 )
+from rebalance_analysis.presentation.history_rows import task_summary_rows
 from rebalance_analysis.presentation.moves import copies_text, copy_row, waiting_text
 from rebalance_analysis.presentation.reasons import full_reason, reason_sentences
 from rebalance_analysis.presentation.rebalances import triggers_text
-from rebalance_analysis.presentation.task_rows import task_summary_rows
 from rebalance_analysis.reading.task_owners import owner_moves, owners_in, tasks_of
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document

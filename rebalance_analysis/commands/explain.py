@@ -31,9 +31,8 @@ from rebalance_analysis.history import (
     task_history,
     task_history_document,
 )
-from rebalance_analysis.presentation.group_rows import group_history_rows
+from rebalance_analysis.presentation.history_rows import group_history_rows, task_history_rows
 from rebalance_analysis.presentation.rebalances import FactRow
-from rebalance_analysis.presentation.task_rows import task_history_rows
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.recorded_group import RecordedGroup, histories_of, history_from_coordinator, history_of
 from rebalance_analysis.rerun import Rerun, RerunRebalance, run

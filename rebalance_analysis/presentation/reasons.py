@@ -200,76 +200,35 @@ class _Reason:
 
     def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
         """Names the process on which the task runs for now."""
-        for kind, words in self._runs():
+        for kind, words in _RUNS:
             step = steps.get(kind)
             if step is not None:
-                text = words(step)
+                text = words.format(
+                    process=self._name(step.process),
+                    other=self._name(step.other),
+                    taker=self._with_lag(step.process),
+                    other_lag=self._in_brackets(step.other),
+                    next=self._next(step),
+                    why_kept=self._why_kept(step),
+                    runs="keeps it" if step.process in self._previous else "runs it",
+                    takes_over="keeps it" if step.process in self._previous else "has a standby and takes over",
+                )
                 is_all = step.process == self._target or step.kind in _NAMES_ITS_TARGET
                 return text if is_all else f"{text}{self._meanwhile()}"
         return ""
-
-    def _runs(self) -> tuple[tuple[DecisionKind, Callable[[Decision], str]], ...]:
-        return (
-            (
-                DecisionKind.AWAY_KEEPS,
-                lambda step: f"but it waits for {self._name(step.process)}, which is away",
-            ),
-            (
-                DecisionKind.AWAY_PASSED_OVER,
-                lambda step: f"but {self._with_lag(step.process)} runs it, because {self._name(step.other)} is away",
-            ),
-            (
-                DecisionKind.KEPT_OWNED,
-                lambda step: f"{self._name(step.process)} runs it, and this rebalance moves nothing that runs",
-            ),
-            (
-                DecisionKind.DRAIN_WAITS,
-                lambda step: f"but {self._name(step.process)} is drained and runs it until {self._next(step)}",
-            ),
-            (
-                DecisionKind.DRAIN_MOVES,
-                lambda step: (
-                    f"and {self._with_lag(step.process)} takes it over from {self._name(step.other)}, which is drained"
-                ),
-            ),
-            (DecisionKind.KEPT, self._kept),
-            (DecisionKind.SWAPPED, lambda step: f"{self._behind(step)}: {self._taker(step)} {self._takes_over(step)}"),
-            (
-                DecisionKind.MOVED_TO_CAUGHT_UP,
-                lambda step: f"{self._behind(step)}: {self._taker(step)} {self._runs_it(step)}",
-            ),
-            (
-                DecisionKind.MOVED_TO_MOST_CAUGHT_UP,
-                lambda step: f"{self._behind(step)}: {self._taker(step)}, the most caught up, {self._runs_it(step)}",
-            ),
-            (DecisionKind.HANDED_OVER, lambda step: f"and {self._with_lag(step.process)} is caught up"),
-            (DecisionKind.WAITS, lambda step: f"but {self._with_lag(step.other)} has to catch up first"),
-        )
 
     def _next(self, step: Decision) -> str:
         if step.other == self._target and DecisionKind.WARM_UP_BUDGET_SPENT in self._of_target:
             return f"{self._with_lag(step.other)} has had its turn to warm up (max.warmup.replicas)"
         return f"{self._with_lag(step.other)} has caught up"
 
-    def _kept(self, step: Decision) -> str:
+    def _why_kept(self, step: Decision) -> str:
         if step.process in self._previous:
-            return f"and {self._name(step.process)} runs it already"
+            return f"{self._name(step.process)} runs it already"
         lag = self._lag(step.process)
         if lag is not None and is_caught_up(lag, self._problem.configs.acceptable_recovery_lag):
-            return f"and {self._name(step.process)} is caught up{self._in_brackets(step.process)}"
-        return f"and nobody is more caught up{self._in_brackets(step.process)}"
-
-    def _behind(self, step: Decision) -> str:
-        return f"but {self._name(step.other)} is behind{self._in_brackets(step.other)}"
-
-    def _taker(self, step: Decision) -> str:
-        return self._with_lag(step.process)
-
-    def _takes_over(self, step: Decision) -> str:
-        return "keeps it" if step.process in self._previous else "has a standby and takes over"
-
-    def _runs_it(self, step: Decision) -> str:
-        return "keeps it" if step.process in self._previous else "runs it"
+            return f"{self._name(step.process)} is caught up{self._in_brackets(step.process)}"
+        return f"nobody is more caught up{self._in_brackets(step.process)}"
 
     def _meanwhile(self) -> str:
         if DecisionKind.WARM_UP in self._of_target:
@@ -304,6 +263,21 @@ _BELONGS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.PREVIOUS_ACTIVE, "{process} had it active"),
     (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
     (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
+)
+"""The first that was logged counts."""
+
+_RUNS: tuple[tuple[DecisionKind, str], ...] = (
+    (DecisionKind.AWAY_KEEPS, "but it waits for {process}, which is away"),
+    (DecisionKind.AWAY_PASSED_OVER, "but {taker} runs it, because {other} is away"),
+    (DecisionKind.KEPT_OWNED, "{process} runs it, and this rebalance moves nothing that runs"),
+    (DecisionKind.DRAIN_WAITS, "but {process} is drained and runs it until {next}"),
+    (DecisionKind.DRAIN_MOVES, "and {taker} takes it over from {other}, which is drained"),
+    (DecisionKind.KEPT, "and {why_kept}"),
+    (DecisionKind.SWAPPED, "but {other} is behind{other_lag}: {taker} {takes_over}"),
+    (DecisionKind.MOVED_TO_CAUGHT_UP, "but {other} is behind{other_lag}: {taker} {runs}"),
+    (DecisionKind.MOVED_TO_MOST_CAUGHT_UP, "but {other} is behind{other_lag}: {taker}, the most caught up, {runs}"),
+    (DecisionKind.HANDED_OVER, "and {taker} is caught up"),
+    (DecisionKind.WAITS, "but {other}{other_lag} has to catch up first"),
 )
 """The first that was logged counts."""
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_analysis.simulate.model import End, Forecast
 from rebalance_analysis.sweep.grid import Axis, Combination, Grid, Value
@@ -33,7 +35,7 @@ DIRECTIONS = (Better.LESS, Better.LESS, Better.MORE, Better.LESS, Better.LESS)
 _EPISODES = ("episodes", "settled", "looping", "rounds")
 _COPIES = ("active_moves", "standby_moves", "warm_ups", "unowned_ms", "stateful_tasks", "standbys")
 _SUMS = (*_EPISODES, *_COPIES)
-_OTHERS = ("group_id", "combination", "time_to_stable_ms", "skew", "cross_rack_reads")
+_READS = "cross_rack_reads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,67 +104,44 @@ class SweepResult:
         return sum(1 for total in self.totals if total.point is not None)
 
 
-@dataclass(slots=True)
-class _Sums:
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
-    time_ms: float = 0.0
-    skew: int = 0
-    own_measures: tuple[str, ...] = ()
-    own: dict[str, float | None] = field(default_factory=dict)
-
-    def add(self, row: Mapping[str, object]) -> None:
-        for name in _SUMS:
-            self.counts[name] += _whole(row[name])
-        time_ms = row["time_to_stable_ms"]
-        if isinstance(time_ms, float):
-            self.time_ms += time_ms * _whole(row["episodes"])
-        self.skew = max(self.skew, _whole(row["skew"]))
-        for name in self.own_measures:
-            so_far, found = self.own.get(name, 0.0), row[name]
-            if so_far is None or not isinstance(found, float):
-                self.own[name] = None
-            else:
-                self.own[name] = so_far + found * _whole(row["episodes"])
-
-    def total(self, combination: Combination, cross_rack_reads: int | None) -> CombinationTotal:
-        settled = 0 < self.counts["episodes"] == self.counts["settled"]
-        time_ms = self.time_ms / self.counts["episodes"] if settled else None
-        return CombinationTotal(
-            combination,
-            time_to_stable_ms=time_ms,
-            skew=self.skew,
-            cross_rack_reads=cross_rack_reads,
-            own_measures=tuple(self._mean(self.own.get(name)) for name in self.own_measures),
-            **self.counts,
-        )
-
-    def _mean(self, total: float | None) -> float | None:
-        return None if total is None else total / max(1, self.counts["episodes"])
-
-
 def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tuple[str, ...] = ()) -> SweepResult:
     """`batches`: of rows as `EpisodeTotals.row` makes them, with one row for every group and combination."""
-    sums = [_Sums(own_measures=own_measures) for _ in range(len(grid))]
-    groups: set[str] = set()
-    reads: dict[str, dict[int, int]] = {}  # by group, then by combination
-    for batch in batches:
-        for row in batch.select([*_OTHERS, *_SUMS, *own_measures]).to_pylist():
-            groups.add(row["group_id"])
-            sums[row["combination"]].add(row)
-            if row["cross_rack_reads"] is not None:
-                reads.setdefault(row["group_id"], {})[row["combination"]] = row["cross_rack_reads"]
-    everywhere = [by_combination for by_combination in reads.values() if len(by_combination) == len(grid)]
+    means = ("time_to_stable_ms", *own_measures)
+    table = pa.Table.from_batches(batches).select(["group_id", "combination", _READS, "skew", *_SUMS, *means])
+    for name in means:  # sums over the episodes of the group
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pc.multiply(table[name], table["episodes"]))
+    unless_null = pc.ScalarAggregateOptions(skip_nulls=False)
+    sums = [*((name, "sum") for name in _SUMS), *((name, "sum", unless_null) for name in means), ("skew", "max")]
+    by_combination = table.group_by("combination", use_threads=False).aggregate(sums).sort_by("combination")
+    groups = table.group_by("group_id").aggregate([(_READS, "count")]).to_pylist()
+    reads = _reads_of(table, [group["group_id"] for group in groups if group[f"{_READS}_count"] == len(grid)])
     totals = tuple(
-        each.total(
-            grid.combination(number),
-            sum(by_combination[number] for by_combination in everywhere) if everywhere else None,
+        CombinationTotal(
+            grid.combination(row["combination"]),
+            **{name: row[f"{name}_sum"] for name in _SUMS},
+            time_to_stable_ms=_mean(row, "time_to_stable_ms"),
+            skew=row["skew_max"],
+            cross_rack_reads=reads.get(row["combination"]),
+            own_measures=tuple(_mean(row, name) for name in own_measures),
         )
-        for number, each in enumerate(sums)
+        for row in by_combination.to_pylist()
     )
     front = _front(totals)
     defaults = grid.kafkas_defaults()
-    beats = _beats(totals, front, defaults)
-    return SweepResult(grid, len(groups), totals, front, defaults, beats, own_measures)
+    return SweepResult(grid, len(groups), totals, front, defaults, _beats(totals, front, defaults), own_measures)
+
+
+def _reads_of(table: pa.Table, groups: list[str]) -> dict[int, int]:
+    """By combination, over the groups whose racks are known under every combination."""
+    known = table.filter(pc.is_in(table["group_id"], pa.array(groups, pa.string())))
+    sums = known.group_by("combination").aggregate([(_READS, "sum")]).to_pylist()
+    return {row["combination"]: row[f"{_READS}_sum"] for row in sums}
+
+
+def _mean(row: Mapping[str, Any], name: str) -> float | None:
+    total: float | None = row[f"{name}_sum"]
+    return None if total is None else total / max(1, row["episodes_sum"])
 
 
 def _front(totals: Sequence[CombinationTotal]) -> tuple[int, ...]:
@@ -180,11 +159,6 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
         return front[0] if front else None
     points = ((number, totals[number].point) for number in front)
     return next(number for number, point in points if point is not None and dominates(point, beaten, DIRECTIONS))
-
-
-def _whole(value: object) -> int:
-    assert isinstance(value, int)
-    return value
 
 
 def pareto_front(vectors: Sequence[Vector], directions: Sequence[Better]) -> list[int]:

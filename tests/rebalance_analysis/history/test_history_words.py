@@ -19,7 +19,7 @@ from assignor_cli.tables import View
 from rebalance_analysis.commands.explain import group_history_text, names_for
 from rebalance_analysis.history import group_history
 from rebalance_analysis.history.triggers import processes_of
-from rebalance_analysis.presentation import group_rows, quantities
+from rebalance_analysis.presentation import history_rows, quantities
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunRebalance, run
 from tests.rebalance_analysis.history.histories import past_rebalances, recorded
@@ -72,7 +72,7 @@ def every_task_is_named() -> Iterator[None]:
     """Where there are very many, the history names only the first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantities, "TASKS_SHOWN", 10**6)
-        patch.setattr(group_rows, "PLACES_SHOWN", 10**6)
+        patch.setattr(history_rows, "PLACES_SHOWN", 10**6)
         yield
 
 

@@ -6,7 +6,7 @@ from assignor.names import InstanceNames
 from assignor.types import ProcessId, Role
 from rebalance_analysis.history import PlacedCopy
 from rebalance_analysis.history.task_history import TaskSummary
-from rebalance_analysis.presentation.task_rows import task_summary_rows
+from rebalance_analysis.presentation.history_rows import task_summary_rows
 
 A = ProcessId(0, 1)
 NAMES = InstanceNames({A: "a"})
