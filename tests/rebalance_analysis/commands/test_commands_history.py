@@ -224,17 +224,6 @@ class TestGroupHistory:
         assert told[at + 3] == "    because    others warm up first (max.warmup.replicas): c waits for its turn"
 
     @pytest.mark.parametrize("name", RECORDINGS)
-    def test_should_fit_80_columns_whatever_is_told(self, name: str) -> None:
-        for more in ((), ("--all",), ("--task", "0_1")):
-            told = assignor("explain", str(VECTORS / name), "--last", "4", *more).stdout.splitlines()
-            assert max(map(len, told)) <= 80
-
-    def test_should_obey_the_width_that_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("COLUMNS", "120")
-        assert "once b has given it up, standby on b\n" in assignor("explain", WCFLOW).stdout
-        assert max(map(len, assignor("explain", WCFLOW).stdout.splitlines())) > 80
-
-    @pytest.mark.parametrize("name", RECORDINGS)
     def test_should_never_say_that_a_moving_task_stays(self, name: str) -> None:
         """Not in the folded lines, and not in the whole reasons either."""
         lines = assignor("explain", str(VECTORS / name), "-o", "json").stdout.splitlines()
@@ -262,21 +251,9 @@ class TestGroupHistory:
             "(--all says why): 0_2, 1_5 5 tasks stay where they are"
         ) in told
 
-    def test_should_give_all_moves_as_json(self) -> None:
-        told = json.loads(assignor("explain", THREADS, "--last", "20", "--format", "json").stdout)
-        assert [len(each["moves"]) for each in told["rounds"]] == [24, 0, 14, 0, 16, 0, 16, 0, 17, 0, 17, 0, 0, 0]
-        assert told["summary"] == {"moves": 80}
-
     def test_should_say_what_another_leader_placed_otherwise(self) -> None:
         told = " ".join(assignor("explain", BRIDGE).stdout.split())
         assert "because another leader decided so (led by python); this program would not have" in told
-
-    def test_should_tell_a_round_that_placed_nothing(self, tmp_path: Path) -> None:
-        line = lines_of("wcflow")[1]
-        del line["output"]
-        line["input"]["cluster"]["topics"] = {}
-        told = assignor("explain", write_lines(tmp_path / "e.jsonl", [line]), "--last", "1").stdout
-        assert "no task was placed: INCOMPLETE_SOURCE_TOPIC_METADATA" in told
 
 
 class TestChoosing:

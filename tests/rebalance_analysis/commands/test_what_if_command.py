@@ -213,20 +213,10 @@ class TestUsage:
         ("arguments", "message"),
         [
             ((), "error: nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)"),
-            (
-                ("--set", "num.standby.replicas=abc"),
-                "error: --set: num.standby.replicas must be a whole number, not 'abc'",
-            ),
             ((*ONE_MORE, "--restore-rate", "0"), "error: --restore-rate: must be a number above 0, not 0"),
-            ((*ONE_MORE, "--restore-rate", "nan"), "error: --restore-rate: must be a number above 0, not nan"),
             ((*ONE_MORE, "--group", "other"), f"error: {SMOKE}: there is no such rebalance"),
         ],
     )
     def test_should_end_with_2_and_one_clear_line(self, arguments: tuple[str, ...], message: str) -> None:
         ran = assignor("what-if", SMOKE, *arguments)
         assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"{message}\n")
-
-    def test_should_complain_of_a_file_that_is_not_there(self) -> None:
-        ran = assignor("what-if", "/no/such/file", *ONE_MORE)
-        assert (ran.returncode, ran.stdout) == (2, "")
-        assert ran.stderr.startswith("error: /no/such/file: ")

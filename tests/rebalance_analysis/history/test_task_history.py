@@ -15,7 +15,6 @@ from rebalance_analysis.history import (
     TaskChange,
     TaskHistory,
     task_history,
-    task_history_document,
 )
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunPlacement, run
@@ -156,9 +155,6 @@ class TestRecordedGroups:
             assert [[] if each.owner is None else [each.owner.member] for each in found] == [
                 active.get(task, []) for active in owners
             ]
-
-    def test_should_be_the_same_when_told_again(self) -> None:
-        assert task_history_document("wcflow", told("wcflow", "1_2")) == task_history_document("wcflow", self.found)
 
 
 class TestGaps:

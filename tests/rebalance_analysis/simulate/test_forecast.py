@@ -10,7 +10,6 @@ import pytest
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
 from assignor.errors import DecodeError, InputError
-from assignor.pipeline import assign
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.recording import RecordedPlacement, RecordedRebalance
 from assignor.snapshot import Member
@@ -159,16 +158,6 @@ def test_should_find_a_loop_when_changelogs_grow_too() -> None:
     assert (ahead.end, ahead.loop) == (End.LOOP, Loop(1, 1, ()))
 
 
-def test_should_never_settle_when_warm_ups_fall_behind() -> None:
-    recorded = grown_by_one(clients=1, tasks=4)
-
-    ahead = forecast(recorded, ForecastModel(standby_records_per_s=1000, appended_records_per_s=2000), max_rounds=12)
-
-    assert (ahead.end, len(ahead.rebalances), ahead.loop) == (End.OUT_OF_ROUNDS, 12, None)
-    assert ahead.behind == ahead.rebalances[-1].warming_up == (T1, TaskId(0, 3))
-    assert (ahead.active_moves, ahead.stable_after_ms, ahead.restored_after_ms) == (0, None, None)
-
-
 def test_should_say_that_standbys_never_catch_up_when_the_group_is_stable_all_the_same() -> None:
     configs = AssignmentConfigs(num_standby_replicas=1)
     recorded = recorded_round(settled_group(2, 2, configs=configs).snapshot())
@@ -269,16 +258,6 @@ def test_should_forget_closed_state_after_the_clean_up_delay() -> None:
     assert [T0 in problem.clients[B].previous_standby for problem in asked] == [False, True, False, False]
 
 
-def test_should_end_with_the_error_when_the_leader_places_nothing() -> None:
-    snapshot = settled_group(2, 4).snapshot()
-    without_topic = replace(snapshot, cluster=replace(snapshot.cluster, topics={}))
-
-    ahead = forecast(recorded_round(without_topic))
-
-    assert (ahead.end, ahead.rebalances, ahead.final) == (End.ERROR, (), None)
-    assert ahead.error == "every member is sent the error INCOMPLETE_SOURCE_TOPIC_METADATA"
-
-
 def test_should_end_with_the_error_when_a_later_round_fails() -> None:
     class FailsLater:
         name = "FailsLater"
@@ -320,27 +299,6 @@ def test_should_name_the_member_that_cannot_be_modelled(
         forecast(recorded_round(replace(snapshot, members=members)))
 
 
-@pytest.mark.parametrize(
-    "model, max_rounds, where",
-    [
-        (ForecastModel(restore_records_per_s=0), 1, "restore_records_per_s"),
-        (ForecastModel(standby_records_per_s=float("nan")), 1, "standby_records_per_s"),
-        (ForecastModel(appended_records_per_s=-1), 1, "appended_records_per_s"),
-        (ForecastModel(rebalance_ms=-1), 1, "rebalance_ms"),
-        (ForecastModel(session_timeout_ms=2**31), 1, "session_timeout_ms"),
-        (ForecastModel(jitter=1.1), 1, "jitter"),
-        (ForecastModel(), 0, "max_rounds"),
-    ],
-)
-def test_should_say_which_number_of_the_model_is_out_of_bounds(
-    model: ForecastModel, max_rounds: int, where: str
-) -> None:
-    with pytest.raises(InputError) as error:
-        forecast(problem_of(AssignmentConfigs(), 1, {A: {T0: 0}}), model, max_rounds=max_rounds)
-
-    assert error.value.where == where
-
-
 def test_should_refuse_more_threads_than_can_be_measured() -> None:
     recorded = problem_of(AssignmentConfigs(), 1, {A: {T0: 0}})
     huge = replace(recorded.problem.clients[A], capacity=MAX_THREADS + 1)
@@ -370,19 +328,6 @@ def test_should_keep_the_restore_going_when_a_round_comes_between() -> None:
     assert [each.unowned for each in ahead.rebalances] == [1, 1, 0]
     assert [each.measures.records_to_restore for each in ahead.rebalances] == [90_000, 30_500, 0]
     assert (ahead.unowned_longest_task, ahead.unowned_longest_ms) == (T1, 45_000 + 500 + 90_000)
-
-
-def test_should_go_on_from_the_recorded_round_as_the_pipeline_does() -> None:
-    recorded = grown_by_one(clients=3, tasks=12, threads=2)
-
-    ahead = forecast(recorded, max_rounds=1)
-
-    result = assign(recorded.snapshot, recorded.now_ms)
-    assert result.placement is not None
-    assert ahead.rebalances[0].followup is result.followup_rebalance
-    assert ahead.owners == tuple(
-        sorted((task, process) for process, placed in result.placement.clients.items() for task in placed.active)
-    )
 
 
 def _placement(active: Mapping[ProcessId, frozenset[TaskId]], probing: bool) -> Placement:

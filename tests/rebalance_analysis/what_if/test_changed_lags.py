@@ -51,16 +51,6 @@ def test_should_be_all_there_is_when_more_is_asked() -> None:
     assert lags({"2_4": 10**15}, "2_4") == {A: [34067], B: [LATEST_OFFSET], C: [34067]}
 
 
-def test_should_leave_running_tasks_running() -> None:
-    assert lags({"b/2_4": 5}, "2_4")[B] == [LATEST_OFFSET]
-
-
-def test_should_make_everybody_with_state_caught_up() -> None:
-    problem = problem_of(run_snapshot(ROUND, Changes(lags={"*": 0})))
-    reported = {lag for client in problem.clients.values() for lag in client.lags.reported.values()}
-    assert reported == {0, LATEST_OFFSET}
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

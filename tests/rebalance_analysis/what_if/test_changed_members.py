@@ -62,10 +62,6 @@ class TestConfigs:
             before, assignor="LegacyStickyTaskAssignor", configs=replace(before.configs, num_standby_replicas=0)
         )
 
-    def test_should_name_the_nearest_key(self) -> None:
-        with pytest.raises(InputError, match=r"configs: unknown config 'num.standbys'; did you mean 'num.standby"):
-            what_if(ROUND, Changes(configs={"num.standbys": 1}))
-
 
 class TestRemove:
     @pytest.mark.parametrize(
