@@ -63,7 +63,7 @@ def assign_files(options: AssignOptions) -> None:
     tally, set_aside = Tally(), LinesSetAside()
     with _results_written(options) as write:
         for line in read_with_bar(options.files):
-            ran = _run(line, tally, set_aside, tally.compare if options.check else _compare_not)
+            ran = _run(line, tally, set_aside, compares=options.check)
             if ran is not None:
                 write(ran)
     if options.check:
@@ -75,12 +75,13 @@ def assign_files(options: AssignOptions) -> None:
         leave(EXIT_NO)
 
 
-def _run(line: Line, tally: Tally, set_aside: LinesSetAside, compare: Callable[[str, Rerun], None]) -> Rerun | None:
+def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) -> Rerun | None:
     """None for a line that cannot be run: it is reported and counted."""
     tally.total += 1
     try:
         ran = run(line.usable_document(), load_own_assignor)
-        compare(line.where, ran)
+        if compares:
+            tally.compare(line.where, ran)
     except NotBuiltYet as error:
         tally.add_refused(str(error))
         say(f"error: {line.where}: refused: {error}")
@@ -90,10 +91,6 @@ def _run(line: Line, tally: Tally, set_aside: LinesSetAside, compare: Callable[[
         set_aside(line.where, error)
         return None
     return ran
-
-
-def _compare_not(where: str, ran: Rerun) -> None:
-    pass
 
 
 @contextlib.contextmanager

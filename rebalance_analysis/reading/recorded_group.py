@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
 from typing import Self
 
 from assignor.errors import AssignorFault, InputError
@@ -17,7 +16,7 @@ from assignor.recording import PLACEMENT_FORMAT
 from rebalance_analysis.history import PastRebalance
 from rebalance_analysis.reading.lines import Line, as_read
 from rebalance_analysis.reading.own_assignors import load_own_assignor
-from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.reading.sources import RawLine, plug_in
 from rebalance_analysis.rerun import run
 
 ENTRY_POINT_GROUP = "assignor.histories"
@@ -68,7 +67,8 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
     when it has no such group, and when it has several and none is named.
     """
     try:
-        yield from map(as_read, _ask_coordinator()(url, group, last + 1, token_file))
+        ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")
+        yield from map(as_read, ask(url, group, last + 1, token_file))
     except ImportError as error:
         raise InputError(f"to ask a coordinator: pip install 'assignor[coordinator]' ({error})") from None
 
@@ -158,10 +158,3 @@ def _listed(groups: Iterable[str]) -> str:
     names = sorted(groups)
     more = f" and {len(names) - GROUPS_LISTED} more" if len(names) > GROUPS_LISTED else ""
     return ", ".join(names[:GROUPS_LISTED]) + more
-
-
-def _ask_coordinator() -> _AskCoordinator:
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name="coordinator"):
-        ask: _AskCoordinator = entry_point.load()
-        return ask
-    raise ImportError("no installed package registers it")

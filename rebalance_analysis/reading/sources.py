@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import entry_points
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assignor.errors import InputError
 from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
@@ -180,15 +180,16 @@ def plug_in_lines(source: Source) -> Iterator[RawLine]:
     """The lines of a kind that another package reads. Raises InputError, also when that package is not installed."""
     what, extra = _EXTRAS[source.kind]
     try:
-        yield from _plug_in(source.kind)(source.name)
+        read: Callable[[str], Iterable[RawLine]] = plug_in(ENTRY_POINT_GROUP, str(source.kind))
+        yield from read(source.name)
     except ImportError as error:
         raise InputError(f"to read {what}: pip install 'assignor[{extra}]' ({error})", shown(source.name)) from None
 
 
-def _plug_in(kind: SourceKind) -> Callable[[str], Iterable[RawLine]]:
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=str(kind)):
-        read: Callable[[str], Iterable[RawLine]] = entry_point.load()
-        return read
+def plug_in(group: str, name: str) -> Any:
+    """The function that another package has registered. Raises ImportError when none has, or it cannot be loaded."""
+    for entry_point in entry_points(group=group, name=name):
+        return entry_point.load()
     raise ImportError("no installed package registers it")
 
 

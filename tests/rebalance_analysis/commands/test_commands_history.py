@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rebalance_analysis.reading import recorded_group
+from rebalance_analysis.reading import recorded_group, sources
 from tests.checkout import ROOT, VECTORS
 from tests.program import SMOKE, assignor, write_lines
 from tests.recorded import RECORDINGS, documents
@@ -352,7 +352,7 @@ class TestChoosing:
     ) -> None:
         group = recorded_group.ENTRY_POINT_GROUP
         installed = EntryPoints([EntryPoint("coordinator", value, group)] if value else [])
-        monkeypatch.setattr(recorded_group, "entry_points", lambda **chosen: installed.select(**chosen))
+        monkeypatch.setattr(sources, "entry_points", lambda **chosen: installed.select(**chosen))
         ran = assignor("explain", "--task", "0_3")
         assert (ran.returncode, ran.stdout) == (2, "")
         assert ran.stderr.startswith("error: to ask a coordinator: pip install 'assignor[coordinator]' (")
