@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 
 from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
 from rebalance_analysis.commands.shared_options import changes_from_options
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
     from rebalance_analysis.replay.replay_run import Ended
 
 _INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("replay", epilog=example("replay recordings/ --output replayed --engine local"))(replay_inputs)
 
 
 @options_of(run_by=engine_from_options, changes=changes_from_options)

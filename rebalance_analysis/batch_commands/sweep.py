@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 
 from assignor_cli.console import EXIT_NO, leave, say
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
 from rebalance_analysis.commands.shared_options import (
@@ -24,11 +23,6 @@ from spark_engine.batch.engine import EngineChoice
 
 if TYPE_CHECKING:
     from rebalance_analysis.sweep.sweep_run import FinishedSweep
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("sweep", epilog=example("sweep recordings/ --grid max.warmup.replicas=1..8 --output swept"))(sweep)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave, say
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, show
 from assignor_cli.tables import View, fitted
@@ -31,10 +30,6 @@ from rebalance_analysis.reading.sources import shown
 from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance, run
 
 _DIFFERENCES_SHOWN = 10
-
-
-def register(app: typer.Typer) -> None:
-    app.command("assign", epilog=example("assign --check recordings/orders.jsonl.gz"))(assign_files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,11 @@ import typer
 
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
-from assignor_cli.help_texts import example
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import fitted
 from rebalance_analysis.reading.sources import STDIN
 
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
-
-
-def register(app: typer.Typer) -> None:
-    app.command("decode", epilog=example("decode @subscription.bin --as subscription"))(decode_bytes)
 
 
 def decode_bytes(

@@ -17,7 +17,6 @@ from assignor.explain import explanation_document
 from assignor.names import FullNames, InstanceNames, ShortNames
 from assignor.types import JAVA_INT_MAX, ProcessId, TaskId
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave, say
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
 from assignor_cli.tables import View, paragraph
@@ -38,12 +37,6 @@ from rebalance_analysis.reading.recorded_group import RecordedGroup, histories_o
 from rebalance_analysis.rerun import Rerun, RerunRebalance, run
 
 DEFAULT_LAST = 10
-
-
-def register(app: typer.Typer) -> None:
-    app.command(
-        "explain", epilog=example("explain recordings/orders.jsonl.gz", "explain --group orders --task 0_3 --last 5")
-    )(explain_files)
 
 
 @dataclass(frozen=True, slots=True)

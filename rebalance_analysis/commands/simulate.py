@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-import typer
-
 from assignor.errors import AssignorFault, InputError
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import fitted
@@ -31,10 +28,6 @@ from rebalance_analysis.rerun import parse_recorded
 from rebalance_analysis.simulate import forecast, forecast_document
 from rebalance_analysis.simulate.model import End, Forecast
 from rebalance_analysis.what_if import Changes, changed
-
-
-def register(app: typer.Typer) -> None:
-    app.command("simulate", epilog=example("simulate orders.jsonl.gz --set max.warmup.replicas=4"))(simulate_files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from assignor.names import shortened
 from assignor.printable import one_line
 from assignor.recording import line_of_document
 from assignor_cli.console import LinesSetAside
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show, view_of
 from assignor_cli.tables import fitted
@@ -45,12 +44,6 @@ from rebalance_analysis.what_if.changed_rebalance import changed_document
 from rebalance_analysis.what_if.difference import RESTORE_RECORDS_PER_S, ComparedRebalance, Difference
 
 _Write = Callable[[bytes], object]
-
-
-def register(app: typer.Typer) -> None:
-    app.command("what-if", epilog=example("what-if orders.jsonl.gz --add-instances 2x4 --remove orders-7"))(
-        what_if_files
-    )
 
 
 @dataclass(frozen=True, slots=True)

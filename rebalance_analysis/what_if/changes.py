@@ -33,6 +33,8 @@ from rebalance_analysis.documents import document_of_fields
 
 EVERY_PROCESS = "*"
 
+Value = TypeVar("Value")
+
 
 @dataclass(frozen=True, slots=True)
 class AddedInstances:
@@ -88,11 +90,11 @@ def changes_from_document(document: object, where: str = "changes") -> Changes:
         configs=fields.read_or_none("configs", as_object) or {},
         add_instances=fields.read_or_none("add_instances", _as_all_added) or (),
         remove=fields.texts("remove") if fields.raw("remove") is not None else (),
-        threads=fields.read_or_none("threads", _as_threads) or {},
-        tags=fields.read_or_none("tags", _as_tags_by_process) or {},
-        partitions=fields.read_or_none("partitions", _as_partition_counts) or {},
+        threads=fields.read_or_none("threads", _as_each(check_count)) or {},
+        tags=fields.read_or_none("tags", _as_each(_as_each(as_text))) or {},
+        partitions=fields.read_or_none("partitions", _as_each(as_partitions)) or {},
         topology=fields.read_or_none("topology", as_topology),
-        lags=fields.read_or_none("lags", _as_lags) or {},
+        lags=fields.read_or_none("lags", _as_each(as_offset)) or {},
     )
 
 
@@ -118,33 +120,15 @@ def _as_added(value: object, where: str) -> AddedInstances:
         AddedInstances(
             fields.read("count", check_count),
             fields.read_or_none("threads", check_count) or 1,
-            fields.read_or_none("tags", _as_tags) or {},
+            fields.read_or_none("tags", _as_each(as_text)) or {},
         ),
         where,
     )
 
 
-def _as_tags(value: object, where: str) -> dict[str, str]:
-    return {key: as_text(tag, at) for key, tag, at in object_entries(value, where)}
-
-
-def _as_threads(value: object, where: str) -> dict[str, int]:
-    return {process: check_count(threads, at) for process, threads, at in object_entries(value, where)}
-
-
-def _as_tags_by_process(value: object, where: str) -> dict[str, Mapping[str, str]]:
-    return {process: _as_tags(tags, at) for process, tags, at in object_entries(value, where)}
-
-
-def _as_partition_counts(value: object, where: str) -> dict[str, int]:
-    return {topic: as_partitions(count, at) for topic, count, at in object_entries(value, where)}
-
-
-def _as_lags(value: object, where: str) -> dict[str, int]:
-    return {task: as_offset(lag, at) for task, lag, at in object_entries(value, where)}
-
-
-Value = TypeVar("Value")
+def _as_each(read: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
+    """Reads an object whose values are all read by `read`."""
+    return lambda value, where: {key: read(each, at) for key, each, at in object_entries(value, where)}
 
 
 def typed_pairs(
