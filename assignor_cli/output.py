@@ -67,8 +67,7 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format,
-    typer.Option("--format", "-o", help="text for people, wide with full names and all details, json or yaml."),
+    Format, typer.Option("--format", "-o", help="text for people, wide with full names and all details, json or yaml.")
 ]
 
 

@@ -42,10 +42,7 @@ class SweepResultOptions:
 
 
 @options_of(
-    run_by=engine_from_options,
-    changes=changes_from_options,
-    ahead=forecast_from_options,
-    shown=SweepResultOptions,
+    run_by=engine_from_options, changes=changes_from_options, ahead=forecast_from_options, shown=SweepResultOptions
 )
 def sweep(
     inputs: Annotated[

@@ -96,8 +96,7 @@ def changes_from_options(
     add_instances: Annotated[
         Several,
         typer.Option(
-            metavar="NxT[,TAG=V]",
-            help="Add N empty instances of T threads: 3x4, 2 or 3x4,zone=a; may be repeated.",
+            metavar="NxT[,TAG=V]", help="Add N empty instances of T threads: 3x4, 2 or 3x4,zone=a; may be repeated."
         ),
     ] = None,
     remove: Annotated[
@@ -105,8 +104,7 @@ def changes_from_options(
         typer.Option(metavar="P", help="Remove an instance: its process, client, member or instance id, or a prefix."),
     ] = None,
     threads: Annotated[
-        Several,
-        typer.Option(metavar="[P=]N", help="Stream threads of every instance, or of P; may be repeated."),
+        Several, typer.Option(metavar="[P=]N", help="Stream threads of every instance, or of P; may be repeated.")
     ] = None,
     tags: Annotated[
         Several,
@@ -116,8 +114,7 @@ def changes_from_options(
         str | None, typer.Option(metavar="NAME", help="A task assignor, or your own class as module:Class.")
     ] = None,
     partitions: Annotated[
-        Several,
-        typer.Option(metavar="TOPIC=N", help="Change the partition count of a topic; may be repeated."),
+        Several, typer.Option(metavar="TOPIC=N", help="Change the partition count of a topic; may be repeated.")
     ] = None,
     topology: Annotated[
         str | None,
@@ -215,8 +212,7 @@ class ForecastAsked(NamedTuple):
 def forecast_from_options(
     *,
     max_rounds: Annotated[
-        int,
-        typer.Option(metavar="N", help="Maximum number of rebalances in a forecast, including the recorded one."),
+        int, typer.Option(metavar="N", help="Maximum number of rebalances in a forecast, including the recorded one.")
     ] = 1000,
     restore_rate: RestoreRateOption = _MODEL.restore_records_per_s,
     standby_rate: Annotated[
@@ -235,21 +231,13 @@ def forecast_from_options(
         int, typer.Option(metavar="MS", help="How long the state of a closed task stays on disk.")
     ] = _MODEL.state_cleanup_delay_ms,
     jitter: Annotated[
-        float,
-        typer.Option(metavar="J", help="0 to 1: the largest fraction by which an instance is faster or slower."),
+        float, typer.Option(metavar="J", help="0 to 1: the largest fraction by which an instance is faster or slower.")
     ] = _MODEL.jitter,
     seed: Annotated[int, typer.Option(help="Seed from which the jitter is drawn.")] = _MODEL.seed,
 ) -> ForecastAsked:
     """Raises InputError naming the option that is out of bounds."""
     model = ForecastModel(
-        restore_rate,
-        standby_rate,
-        append_rate,
-        rebalance_ms,
-        session_timeout_ms,
-        state_cleanup_delay_ms,
-        jitter,
-        seed,
+        restore_rate, standby_rate, append_rate, rebalance_ms, session_timeout_ms, state_cleanup_delay_ms, jitter, seed
     )
     try:
         check_model(model, max_rounds)

@@ -154,13 +154,7 @@ _Columns = tuple[tuple[str, int], ...]
 _ID_WIDTH = 15
 _SHORTEST_ID = 12
 _WIDE_ID_WIDTH = 24
-_COLUMNS: _Columns = (
-    ("moves", 10),
-    ("standbys", 10),
-    ("warm-ups", 8),
-    ("elsewhere", 9),
-    ("to restore", 18),
-)
+_COLUMNS: _Columns = (("moves", 10), ("standbys", 10), ("warm-ups", 8), ("elsewhere", 9), ("to restore", 18))
 _WIDE_COLUMNS: _Columns = (
     ("active moves", 15),
     ("standby moves", 15),

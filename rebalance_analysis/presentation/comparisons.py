@@ -16,12 +16,7 @@ TASKS_SHOWN = 20
 _NONE = "-"
 
 
-def difference_text(
-    before: Rerun,
-    after: Rerun,
-    difference: Difference,
-    changes: Changes,
-) -> str:
+def difference_text(before: Rerun, after: Rerun, difference: Difference, changes: Changes) -> str:
     """Many lines, without a line end at the end."""
     labels = {str(process): label for process, label in process_labels([before, after]).items()}
     lines = [f"{before.id}: what if {changes_text(changes)}", ""]

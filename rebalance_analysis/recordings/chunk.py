@@ -194,9 +194,4 @@ def _parquet(chunk: RecordingChunk) -> _Numbered:
     yield from enumerate(rows_from(chunk.path, chunk.start, chunk.source), chunk.first_line)
 
 
-_LINES = {
-    ChunkKind.PLAIN: _plain,
-    ChunkKind.SPOOLED: _plain,
-    ChunkKind.GZIP: _gzip,
-    ChunkKind.PARQUET: _parquet,
-}
+_LINES = {ChunkKind.PLAIN: _plain, ChunkKind.SPOOLED: _plain, ChunkKind.GZIP: _gzip, ChunkKind.PARQUET: _parquet}

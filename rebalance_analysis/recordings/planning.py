@@ -121,11 +121,7 @@ class _PlannedLine(NamedTuple):
     length: int
 
 
-_KINDS = {
-    SourceKind.JSONL: ChunkKind.PLAIN,
-    SourceKind.GZIP: ChunkKind.GZIP,
-    SourceKind.PARQUET: ChunkKind.PARQUET,
-}
+_KINDS = {SourceKind.JSONL: ChunkKind.PLAIN, SourceKind.GZIP: ChunkKind.GZIP, SourceKind.PARQUET: ChunkKind.PARQUET}
 
 
 def _chunks(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:

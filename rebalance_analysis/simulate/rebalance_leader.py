@@ -20,23 +20,14 @@ from assignor.cluster import TopicMetadata
 from assignor.decisions import DecisionKind
 from assignor.errors import DecodeError, InputError, KafkaError, RebalanceNotPlaced
 from assignor.protocol.assignment_info import decode_assigned_tasks
-from assignor.protocol.consumer_protocol import (
-    Subscription,
-    decode_assignment,
-    encode_subscription,
-    wire_version,
-)
+from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription, wire_version
 from assignor.protocol.subscription_info import (
     MemberSubscription,
     SubscriptionInfo,
     decode_members,
     encode_subscription_info,
 )
-from assignor.protocol.versions import (
-    FIRST_VERSION_WITH_UNIQUE_FIELD,
-    UNKNOWN_VERSION,
-    next_subscription_version,
-)
+from assignor.protocol.versions import FIRST_VERSION_WITH_UNIQUE_FIELD, UNKNOWN_VERSION, next_subscription_version
 from assignor.recording import RecordedRebalance
 from assignor.snapshot import CreatedTopic, Member, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem

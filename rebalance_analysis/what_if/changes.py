@@ -184,9 +184,7 @@ def typed_instances(text: str, where: str) -> AddedInstances:
     if not count or (times and not threads):
         raise InputError(f"must be NxT, for example 3x4, not {text!r}", where)
     added = AddedInstances(
-        _count(count, where),
-        _count(threads, where) if times else 1,
-        dict(typed_tag(tag, where) for tag in tags),
+        _count(count, where), _count(threads, where) if times else 1, dict(typed_tag(tag, where) for tag in tags)
     )
     return check_added(added, where)
 

@@ -192,10 +192,7 @@ def sides(verb: str, line: str, facts: Mapping[str, str], place: re.Match[str]) 
     was, now = (_ACTIVE.fullmatch(facts.get(label, "")) for label in ("was", "is"))
     contradicted = " and active on " in facts.get("was", "") or verb.startswith(("is handed", "are handed"))
     giver = None if place["giver"] is None or " and " in place["giver"] else place["giver"]
-    return (
-        giver if was is None or contradicted else was[1],
-        place["receiver"] if now is None else now[1],
-    )
+    return (giver if was is None or contradicted else was[1], place["receiver"] if now is None else now[1])
 
 
 def tasks(listed: str) -> Iterator[TaskId]:

@@ -9,13 +9,7 @@ import pytest
 from assignor.decisions import DecisionKind
 from assignor.explain import ActiveOutcome
 from assignor.types import LATEST_OFFSET, Role, TaskId
-from rebalance_analysis.history import (
-    PastRebalance,
-    PlacedCopy,
-    TaskChange,
-    TaskHistory,
-    task_history,
-)
+from rebalance_analysis.history import PastRebalance, PlacedCopy, TaskChange, TaskHistory, task_history
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunPlacement, run
 from tests.rebalance_analysis.history.histories import past_rebalances, recorded, short, with_input

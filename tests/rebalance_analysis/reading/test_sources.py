@@ -52,8 +52,7 @@ class TestFindSources:
         ]
 
     @pytest.mark.parametrize(
-        "url",
-        ["sqlite:///a.sqlite3", "sqlite+aiosqlite:////a", "postgresql+asyncpg://u:p@h/d", "postgres://h/d"],
+        "url", ["sqlite:///a.sqlite3", "sqlite+aiosqlite:////a", "postgresql+asyncpg://u:p@h/d", "postgres://h/d"]
     )
     def test_should_take_the_url_of_a_database_for_one(self, url: str) -> None:
         assert find_sources([url]) == [Source(url, SourceKind.DATABASE)]

@@ -212,8 +212,7 @@ def test_should_know_the_topics_that_the_first_round_creates() -> None:
     snapshot = replace(group.snapshot(), existing_internal_topics={}, changelog_end_offsets={})
 
     ahead = forecast(
-        recorded_round(replace(snapshot, assignor="FallbackPriorTaskAssignor")),
-        ForecastModel(appended_records_per_s=1),
+        recorded_round(replace(snapshot, assignor="FallbackPriorTaskAssignor")), ForecastModel(appended_records_per_s=1)
     )
 
     # a round that had to create them again would have no end offsets to be behind of

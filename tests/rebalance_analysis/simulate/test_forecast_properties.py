@@ -59,10 +59,7 @@ def test_should_be_the_same_again(group: SimulatedGroup, jitter: float, seed: in
 def test_should_keep_step_with_the_model_that_checks_what_members_may_be_told(group: SimulatedGroup) -> None:
     """There all is restored at once, standbys are caught up when the next probing round comes, and state stays."""
     model = ForecastModel(
-        restore_records_per_s=1e12,
-        standby_records_per_s=20_000,
-        rebalance_ms=1,
-        state_cleanup_delay_ms=JAVA_INT_MAX,
+        restore_records_per_s=1e12, standby_records_per_s=20_000, rebalance_ms=1, state_cleanup_delay_ms=JAVA_INT_MAX
     )
 
     ahead = forecast(recorded_round(group.snapshot()), model)
