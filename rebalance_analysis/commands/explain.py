@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import InputError
 from assignor.explain import explanation_document
 from assignor.names import FullNames, InstanceNames, ShortNames
 from assignor.types import JAVA_INT_MAX, ProcessId, TaskId
@@ -21,7 +21,7 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
 from assignor_cli.tables import View, paragraph
 from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
-from rebalance_analysis.commands.shared_options import read_with_bar
+from rebalance_analysis.commands.shared_options import read_with_bar, usable
 from rebalance_analysis.history import (
     GroupHistory,
     TaskHistory,
@@ -31,6 +31,7 @@ from rebalance_analysis.history import (
     task_history_document,
 )
 from rebalance_analysis.presentation.history_rows import group_history_rows, task_history_rows
+from rebalance_analysis.presentation.reasons import with_terms_explained
 from rebalance_analysis.presentation.rebalances import FactRow
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.recorded_group import RecordedGroup, histories_of, history_from_coordinator, history_of
@@ -191,14 +192,12 @@ def _print_history(
 def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
     """Each line by itself, as data. Returns the reason why nothing was explained; None when something was."""
     explained = 0
-    for line in read_with_bar(options.files or ()):
-        if options.id is not None and line.document is not None and not line.has_id(options.id):
-            continue
-        try:
-            ran = run(line.usable_document(), load_own_assignor)
-        except AssignorFault as error:
-            set_aside(line.where, error)
-            continue
+    lines = (
+        line
+        for line in read_with_bar(options.files or ())
+        if options.id is None or line.document is None or line.has_id(options.id)
+    )
+    for ran in usable(lines, lambda line: run(line.usable_document(), load_own_assignor), set_aside):
         explained += _print(ran, task, options.format)
     return None if explained else "no such task or id"
 
@@ -236,7 +235,7 @@ def names_for(instances: Mapping[ProcessId, str | None], view: View) -> ShortNam
 
 
 def _text(rows: Iterable[FactRow], view: View) -> str:
-    return "\n".join(_line(row, view) for row in rows)
+    return "\n".join(_line(row, view) for row in with_terms_explained(rows))
 
 
 def _line(row: FactRow, view: View) -> str:

@@ -1,5 +1,5 @@
-"""The options that several commands share, and the values they make: which recorded lines are read, which changes are
-asked for (`--set`, `--add-instances` and so on), and what a forecast assumes of members and cluster.
+"""The options that several commands share, and the values they make: which recorded lines are read and used, which
+changes are asked for (`--set`, `--add-instances` and so on), and what a forecast assumes of members and cluster.
 
 So the same words mean the same thing in what-if, simulate, replay and sweep.
 """
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from assignor.errors import InputError
+from assignor.errors import AssignorFault, InputError
 from assignor.recording import document_of_line
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.fields import as_object, as_partitions
 from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
+from assignor_cli.console import LinesSetAside
 from rebalance_analysis.reading.lines import Line, LineChoice, read_lines
 from rebalance_analysis.reading.sources import ReadingProgress
 from rebalance_analysis.simulate.model import ForecastModel, check_model
@@ -77,6 +78,20 @@ class _Bars(ReadingProgress):
 
     def end(self) -> None:
         self._progress.stop_task(self._bar)
+
+
+Value = TypeVar("Value")
+
+
+def usable(lines: Iterable[Line], use: Callable[[Line], Value], set_aside: LinesSetAside) -> Iterator[Value]:
+    """The results of `use`. A line for which it raises AssignorFault is set aside, and the next one is used."""
+    for line in lines:
+        try:
+            found = use(line)
+        except AssignorFault as error:
+            set_aside(line.where, error)
+        else:
+            yield found
 
 
 _ASSIGNOR_AS_CONFIG = "assignor"

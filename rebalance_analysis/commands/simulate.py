@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import InputError
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
@@ -18,6 +18,7 @@ from rebalance_analysis.commands.shared_options import (
     choice_from_options,
     forecast_from_options,
     read_with_bar,
+    usable,
 )
 from rebalance_analysis.figures import check_picture_path, save_figure
 from rebalance_analysis.presentation.comparisons import changes_text
@@ -66,12 +67,8 @@ def simulate_files(
     last: _TitledForecast | None = None
     count = 0
     stable = True
-    for line in choice.among(read_with_bar(files)):
-        try:
-            last = _forecast(line, ahead, changes)
-        except AssignorFault as error:
-            set_aside(line.where, error)
-            continue
+    lines = choice.among(read_with_bar(files))
+    for last in usable(lines, lambda line: _forecast(line, ahead, changes), set_aside):
         text = f"{chr(10) if count else ''}{forecast_text(last.title, last.document)}"
         show({"id": last.id, "forecast": last.document}, partial(fitted, text), options.format)
         count += 1

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import InputError
 from assignor.names import shortened
 from assignor.printable import one_line
 from assignor.recording import line_of_document
@@ -31,6 +31,7 @@ from rebalance_analysis.commands.shared_options import (
     changes_from_options,
     choice_from_options,
     read_with_bar,
+    usable,
 )
 from rebalance_analysis.figures import check_picture_path, save_figure
 from rebalance_analysis.measures import RebalanceMeasures
@@ -94,8 +95,11 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
     last: _Compared | None = None
     count = 0
     with _lines_written(options.write) as write:
-        for last in _compare(choice.among(read_with_bar(files)), changes, options, set_aside, write):
+        lines = choice.among(read_with_bar(files))
+        for last in usable(lines, lambda line: _compare(line, changes, options.restore_rate), set_aside):
             count += 1
+            if write is not None:
+                write(f"{line_of_document(changed_document(last.after.recorded, changes))}\n".encode())
             if choice.all:
                 history.add(last)
             else:
@@ -114,22 +118,12 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
     set_aside.leave_if_any()
 
 
-def _compare(
-    lines: Iterator[Line], changes: Changes, options: WhatIfOptions, set_aside: LinesSetAside, write: _Write | None
-) -> Iterator[_Compared]:
-    """One after the other, as each is shown: a history may be longer than memory."""
-    for line in lines:
-        try:
-            recorded = parse_recorded(line.usable_document())
-            before = run_recorded(recorded, load_own_assignor)
-            after = run_recorded(changed(recorded, changes), load_own_assignor)
-            compared = _Compared(before, after, difference(before, after, restore_records_per_s=options.restore_rate))
-        except AssignorFault as error:
-            set_aside(line.where, error)
-            continue
-        if write is not None:
-            write(f"{line_of_document(changed_document(after.recorded, changes))}\n".encode())
-        yield compared
+def _compare(line: Line, changes: Changes, restore_rate: float) -> _Compared:
+    """Raises AssignorFault for a line that cannot be used."""
+    recorded = parse_recorded(line.usable_document())
+    before = run_recorded(recorded, load_own_assignor)
+    after = run_recorded(changed(recorded, changes), load_own_assignor)
+    return _Compared(before, after, difference(before, after, restore_records_per_s=restore_rate))
 
 
 @contextlib.contextmanager

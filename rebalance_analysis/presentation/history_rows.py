@@ -36,7 +36,6 @@ from rebalance_analysis.presentation.reasons import (
     reason_for,
     short_reason,
     with_lags,
-    with_terms_explained,
 )
 from rebalance_analysis.presentation.rebalances import (
     SEPARATOR,
@@ -86,12 +85,6 @@ def group_history_rows(
     """`history`: with every task. `recorded`: how many rebalances there are in all, None when not known. `every`: each
     task by itself, also where it stays, with every step of the reason.
     """
-    return with_terms_explained(_rows_of_group(group_id, history, recorded, names, every))
-
-
-def _rows_of_group(
-    group_id: str, history: GroupHistory, recorded: int | None, names: ShortNames, every: bool
-) -> Iterator[FactRow]:
     yield history_heading(f"group {group_id}", [each.facts for each in history.rebalances], recorded)
     previous = None
     for each in history.rebalances:
@@ -332,12 +325,6 @@ def task_history_rows(
     """`recorded`: how many rebalances there are in all, None when not known. `every`: in full also without a change,
     and with every step of the reason.
     """
-    return with_terms_explained(_rows_of_task(group_id, history, recorded, names, every))
-
-
-def _rows_of_task(
-    group_id: str, history: TaskHistory, recorded: int | None, names: ShortNames, every: bool
-) -> Iterator[FactRow]:
     rebalances = history.rebalances
     yield history_heading(f"group {group_id}, task {history.task}", [each.facts for each in rebalances], recorded)
     pairs = [(each, before) for before, each in zip([None, *rebalances], rebalances, strict=False)]

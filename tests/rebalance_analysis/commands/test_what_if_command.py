@@ -14,7 +14,7 @@ from rebalance_analysis.rerun import run_recorded
 from rebalance_analysis.what_if import AddedInstances, Changes, changed
 from tests.checkout import VECTORS
 from tests.program import SMOKE, assignor, smoke, write_lines
-from tests.recorded import document, documents
+from tests.recorded import documents
 
 WCFLOW = str(VECTORS / "recordings/wcflow.jsonl.gz")
 STATIC = str(VECTORS / "recordings/static.jsonl.gz")
@@ -116,21 +116,6 @@ class TestRounds:
             "1 of them placed no tasks, as they are or what if, and are not in the sums",
             "1 of them have lags that are not known; their records to restore are not in the sum",
         ]
-
-    def test_should_go_on_after_a_line_that_cannot_be_used(self, tmp_path: Path) -> None:
-        file = tmp_path / "lines.jsonl"
-        rounds = [
-            document("recordings/wcflow.jsonl.gz", "wcflow.1"),
-            document("recordings/wcflow.jsonl.gz", "wcflow.8"),
-        ]
-        file.write_text("\n".join(["nonsense", *map(json.dumps, rounds)]))
-        ran = assignor("what-if", str(file), "--remove", "c", "--all", "--format", "json")
-        assert ran.returncode == 2
-        assert [json.loads(line).get("id") for line in ran.stdout.splitlines()] == ["wcflow.8", None]
-        said = ran.stderr.splitlines()
-        assert said[0].startswith(f"error: {file}:1: is not a line of JSON")
-        assert said[1].startswith(f"error: {file}:2: remove: no instance is called 'c'; there are ")
-        assert len(said) == 2
 
 
 class TestWrite:
