@@ -1,6 +1,11 @@
 """Recordings in Parquet files: all rows (entry point `assignor.recordings`), or those from a given row on.
 
 The place of a line is file:row, from 1. A file is read some hundreds of rows at a time, whatever its row groups.
+
+A table has either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns.
+Text and numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list) that Spark
+makes of JSON. In a nested type null means absent, and what Spark left out because it was empty in every row is put
+back. Binary is base64, as in the JSON.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A number stands for the same combinations in the table and in the key beside the plot. Front points with equally many
 standbys are joined: along such a line, time is bought with moves. Faint points are beaten by a point of the front.
+
+Labels stand beside their marks so that none covers a mark or another label. All lengths are points.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What each combination comes to over all groups, and which combinations are on the Pareto front.
+"""The results of a sweep: one row for a group's episodes under one combination, what each combination comes to over all
+groups, and which combinations are on the Pareto front.
 
 The front is over time to stable and moves (less is better), standbys (more), skew and traffic across racks (less); the
-last of groups whose racks are known under every combination. A point is on the front
-when no other point is as good in every measure and better in one. A combination under which some episode never settles
-is not on it.
+last of groups whose racks are known under every combination. A point is on the front when no other point is as good in
+every measure and better in one. A combination under which some episode never settles is not on it.
 """
 
 from __future__ import annotations

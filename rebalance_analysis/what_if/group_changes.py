@@ -1,4 +1,8 @@
-"""Removed and added instances, stream threads and client tags, in the members of a group."""
+"""Removed and added instances, stream threads and client tags, in the members of a group.
+
+`OpenGroup` has the members of a snapshot with their bytes decoded. A member that does not change keeps its bytes; a
+changed one is encoded again in the versions it came in.
+"""
 
 from __future__ import annotations
 
