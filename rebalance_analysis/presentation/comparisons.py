@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rebalance_analysis.presentation.moves import copy_changes
@@ -142,38 +142,32 @@ def _table(difference: Difference) -> list[str]:
     return aligned([("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)], left=0)
 
 
-def _rows(before: ComparedRebalance, after: ComparedRebalance) -> Iterator[tuple[str, str, str, str]]:
+def _rows(*sides: ComparedRebalance) -> Iterator[tuple[str, ...]]:
     for field, name in MEASURES.items():
-        old, new = (None if each.measures is None else getattr(each.measures, field) for each in (before, after))
+        values = [None if side.measures is None else getattr(side.measures, field) for side in sides]
         write, nothing = _percent if field in _SHARES else count_text, UNKNOWN if field == _CAN_BE_UNKNOWN else _NONE
-        if old is not None or new is not None or nothing == UNKNOWN:
-            yield name, *_cells(before, after, old, new, write, nothing)
-    yield TIME_TO_RESTORE, *_cells(before, after, before.restore_s, after.restore_s, seconds_text, UNKNOWN)
-    for name, is_so in (
-        ("probing rebalance needed", (before.probing_rebalance_needed, after.probing_rebalance_needed)),
-        ("follow-up rebalance needed", (before.followup_rebalance, after.followup_rebalance)),
+        if values != [None, None] or nothing == UNKNOWN:
+            yield name, *_cells(sides, values, write, nothing)
+    yield TIME_TO_RESTORE, *_cells(sides, [side.restore_s for side in sides], seconds_text, UNKNOWN)
+    for name, needed in (
+        ("probing rebalance needed", [side.probing_rebalance_needed for side in sides]),
+        ("follow-up rebalance needed", [side.followup_rebalance for side in sides]),
     ):
-        if any(is_so):
-            cells = [
-                _NONE if each.error else ("yes" if so else "no")
-                for each, so in zip((before, after), is_so, strict=True)
-            ]
-            yield name, cells[0], cells[1], ""
+        if any(needed):
+            texts = ("yes" if is_needed else "no" for is_needed in needed)
+            yield name, *(_NONE if side.error else text for side, text in zip(sides, texts, strict=True)), ""
 
 
 def _cells(
-    before: ComparedRebalance,
-    after: ComparedRebalance,
-    old: float | None,
-    new: float | None,
-    write: _Write,
-    nothing: str,
-) -> tuple[str, str, str]:
+    sides: Sequence[ComparedRebalance], values: Sequence[float | None], write: _Write, nothing: str
+) -> tuple[str, ...]:
+    """The value of each side, and how much more the second one is."""
     cells = [
-        (_NONE if summary.error is not None else nothing) if value is None else write(value)
-        for summary, value in ((before, old), (after, new))
+        (_NONE if side.error is not None else nothing) if value is None else write(value)
+        for side, value in zip(sides, values, strict=True)
     ]
-    return cells[0], cells[1], "" if old is None or new is None else _change(new - old, write)
+    old, new = values
+    return *cells, "" if old is None or new is None else _change(new - old, write)
 
 
 def _change(change: float, write: _Write) -> str:

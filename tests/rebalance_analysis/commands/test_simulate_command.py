@@ -75,12 +75,6 @@ class TestText:
 
 
 class TestRounds:
-    def test_should_take_the_last_round_of_each_group(self) -> None:
-        assert [line["id"] for line in lines_of(WCFLOW, SMOKE)] == ["wcflow.12", "smoke.4"]
-        assert [line["id"] for line in lines_of(WCFLOW, SMOKE, "--group", "smoke")] == ["smoke.4"]
-        assert [line["id"] for line in lines_of(WCFLOW, SMOKE, "--id", "wcflow.3")] == ["wcflow.3"]
-        assert [line["id"] for line in lines_of(SMOKE, "--all")] == [f"smoke.{number}" for number in range(1, 5)]
-
     def test_should_take_a_placement_problem(self, tmp_path: Path) -> None:
         problem = documents("placements.jsonl.gz")[0]
         (line,) = lines_of(write_lines(tmp_path / "p.jsonl", [problem]))
