@@ -23,6 +23,8 @@ from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from rebalance_analysis.simulate.model import ForecastModel
 from rebalance_analysis.simulate.modelled_thread import ChangelogEnds, ModelledThread, TaskRuns, to_restore_from
 
+_Copy = tuple[ProcessId, TaskId]
+
 
 class HandedOut(NamedTuple):
     """The tasks that one thread has open from now on."""
@@ -65,7 +67,7 @@ class Members:
     ends: ChangelogEnds
     runs: TaskRuns
     state_cleanup_delay_ms: int
-    closed: dict[ProcessId, dict[TaskId, ClosedState]] = field(default_factory=dict)
+    closed: dict[_Copy, ClosedState] = field(default_factory=dict)
 
     def owners(self) -> dict[TaskId, ModelledThread]:
         """The thread that has each task active, whether the task runs already or is still being restored."""
@@ -75,9 +77,8 @@ class Members:
         """What every thread reports: the tasks it has open, and the closed state that it reports."""
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
-        for states in self.closed.values():
-            for task, state in states.items():
-                reported[state.reporter][task] = state.offset_sum
+        for (_, task), state in self.closed.items():
+            reported[state.reporter][task] = state.offset_sum
         return reported
 
     def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
@@ -91,9 +92,8 @@ class Members:
                 self.runs.stops(task, now_ms)
         for name, thread in self.threads.items():
             active, standby = handed_out.get(name, HandedOut())
-            disk = on_disk.setdefault(thread.process, {})
-            restoring = {task: self._to_restore(thread, task, disk, now_ms) for task in active}
-            opened = {task: to_restore_from(disk.get(task)) for task in standby}
+            restoring = {task: self._to_restore(thread, task, on_disk, now_ms) for task in active}
+            opened = {task: to_restore_from(on_disk.get((thread.process, task))) for task in standby}
             had = set(thread.active)
             thread.take(restoring, opened, self.ends, now_ms)
             for task, runs_from_ms in thread.active.items():
@@ -121,58 +121,45 @@ class Members:
                     late.add(task)
         return tuple(sorted(late))
 
-    def _to_restore(self, thread: ModelledThread, task: TaskId, disk: Mapping[TaskId, int], now_ms: int) -> int | None:
+    def _to_restore(
+        self, thread: ModelledThread, task: TaskId, on_disk: Mapping[_Copy, int], now_ms: int
+    ) -> int | None:
         runs_from_ms = thread.active.get(task)
         if task not in self.ends or (runs_from_ms is not None and runs_from_ms <= now_ms):
             return None
-        return to_restore_from(disk.get(task))
+        return to_restore_from(on_disk.get((thread.process, task)))
 
-    def _on_disk(self, now_ms: int) -> dict[ProcessId, dict[TaskId, int]]:
+    def _on_disk(self, now_ms: int) -> dict[_Copy, int]:
         """Offset sums of all state, open and closed; a task that ran until now is at the end."""
-        on_disk = {
-            process: {task: each.offset_sum for task, each in states.items()} for process, states in self.closed.items()
-        }
+        on_disk = {copy: state.offset_sum for copy, state in self.closed.items()}
         for thread in self.threads.values():
-            disk = on_disk.setdefault(thread.process, {})
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
-                disk[task] = self.ends.end(task, now_ms) if offset_sum == LATEST_OFFSET else offset_sum
+                is_running = offset_sum == LATEST_OFFSET
+                on_disk[thread.process, task] = self.ends.end(task, now_ms) if is_running else offset_sum
         return on_disk
 
-    def _reporters(self) -> dict[tuple[ProcessId, TaskId], str]:
+    def _reporters(self) -> dict[_Copy, str]:
         """The thread that reports each piece of state, open or closed."""
-        closed = {
-            (process, task): each.reporter for process, states in self.closed.items() for task, each in states.items()
-        }
-        opened = {
-            (thread.process, task): name
-            for name, thread in self.threads.items()
-            for task in (*thread.active, *thread.standby)
-        }
-        return closed | opened
+        reporters = {copy: state.reporter for copy, state in self.closed.items()}
+        for name, thread in self.threads.items():
+            reporters.update(((thread.process, task), name) for task in (*thread.active, *thread.standby))
+        return reporters
 
-    def _close(
-        self,
-        on_disk: Mapping[ProcessId, Mapping[TaskId, int]],
-        reporters: Mapping[tuple[ProcessId, TaskId], str],
-        now_ms: int,
-    ) -> None:
+    def _close(self, on_disk: Mapping[_Copy, int], reporters: Mapping[_Copy, str], now_ms: int) -> None:
         """State on disk that no thread has open any more; what was closed before keeps its time."""
-        opened: dict[ProcessId, set[TaskId]] = {}
-        for thread in self.threads.values():
-            opened.setdefault(thread.process, set()).update(thread.active, thread.standby)
-        closed_before, self.closed = self.closed, {}
-        for process, states in on_disk.items():
-            before = closed_before.get(process, {})
-            self.closed[process] = {
-                task: before.get(task) or ClosedState(offset_sum, now_ms, reporters[process, task])
-                for task, offset_sum in sorted(states.items())
-                if task not in opened.get(process, ())
-            }
+        opened = {
+            (thread.process, task) for thread in self.threads.values() for task in (*thread.active, *thread.standby)
+        }
+        self.closed = {
+            copy: self.closed.get(copy) or ClosedState(offset_sum, now_ms, reporters[copy])
+            for copy, offset_sum in sorted(on_disk.items())
+            if copy not in opened
+        }
 
     def _clean_up(self, now_ms: int) -> None:
-        for states in self.closed.values():
-            for task in [task for task, each in states.items() if now_ms - each.since_ms > self.state_cleanup_delay_ms]:
-                del states[task]
+        self.closed = {
+            copy: state for copy, state in self.closed.items() if now_ms - state.since_ms <= self.state_cleanup_delay_ms
+        }
 
 
 _Disks = Mapping[ProcessId, Mapping[TaskId, int]]
@@ -220,25 +207,22 @@ def first_members(
             runs.starts(task, runs_from_ms)
     reporters = _reporters(by_name.values(), reported)
     closed = {
-        process: {
-            task: ClosedState(offset_sum, 0, reporters[process].get(task) or reporters[process][None])
-            for task, offset_sum in disk.items()
-            if task not in owners or by_name[owners[task]].process != process
-        }
+        (process, task): ClosedState(offset_sum, 0, reporters.get((process, task)) or reporters[process, None])
         for process, disk in disks.items()
+        for task, offset_sum in disk.items()
+        if task not in owners or by_name[owners[task]].process != process
     }
     return Members(by_name, ends, runs, model.state_cleanup_delay_ms, closed)
 
 
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
-) -> dict[ProcessId, dict[TaskId | None, str]]:
+) -> dict[tuple[ProcessId, TaskId | None], str]:
     """For each process the first thread that reported a task; under None its first thread."""
-    reporters: dict[ProcessId, dict[TaskId | None, str]] = {}
+    reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
     for thread in threads:
-        of_process = reporters.setdefault(thread.process, {None: thread.name})
-        for task in reported.get(thread.name, ()):
-            of_process.setdefault(task, thread.name)
+        for task in (None, *reported.get(thread.name, ())):
+            reporters.setdefault((thread.process, task), thread.name)
     return reporters
 
 
