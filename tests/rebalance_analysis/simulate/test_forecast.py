@@ -158,6 +158,15 @@ def test_should_find_a_loop_when_changelogs_grow_too() -> None:
     assert (ahead.end, ahead.loop) == (End.LOOP, Loop(1, 1, ()))
 
 
+def test_should_never_settle_when_warm_ups_fall_behind() -> None:
+    recorded = grown_by_one(clients=1, tasks=4)
+
+    ahead = forecast(recorded, ForecastModel(standby_records_per_s=1000, appended_records_per_s=2000), max_rounds=12)
+
+    assert (ahead.end, len(ahead.rebalances), ahead.loop) == (End.OUT_OF_ROUNDS, 12, None)
+    assert ahead.behind == ahead.rebalances[-1].warming_up == (T1, TaskId(0, 3))
+
+
 def test_should_say_that_standbys_never_catch_up_when_the_group_is_stable_all_the_same() -> None:
     configs = AssignmentConfigs(num_standby_replicas=1)
     recorded = recorded_round(settled_group(2, 2, configs=configs).snapshot())
@@ -296,6 +305,13 @@ def test_should_name_the_member_that_cannot_be_modelled(
 
     with pytest.raises(error, match=message):
         forecast(recorded_round(replace(snapshot, members=members)))
+
+
+def test_should_refuse_a_model_that_is_out_of_bounds() -> None:
+    with pytest.raises(InputError) as error:
+        forecast(problem_of(AssignmentConfigs(), 1, {A: {T0: 0}}), ForecastModel(standby_records_per_s=float("nan")))
+
+    assert error.value.where == "standby_records_per_s"
 
 
 def test_should_refuse_more_threads_than_can_be_measured() -> None:

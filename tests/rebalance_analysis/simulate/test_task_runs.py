@@ -8,6 +8,16 @@ from rebalance_analysis.simulate.modelled_thread import TaskRuns
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 
 
+def test_should_add_up_how_long_a_task_ran_over_all_its_owners() -> None:
+    runs = TaskRuns({})
+    runs.starts(T0, 0)
+
+    runs.stops(T0, 1000)
+    runs.starts(T0, 1500)
+
+    assert [runs.ran_ms(T0, at_ms) for at_ms in (500, 1200, 2000)] == [1000, 1000, 1500]
+
+
 def test_should_go_on_counting_when_a_task_is_taken_away_before_it_is_restored() -> None:
     runs = TaskRuns({T0: -45_000})
     runs.starts(T0, 8000)
