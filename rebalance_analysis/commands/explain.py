@@ -15,7 +15,7 @@ import typer
 from assignor.errors import InputError
 from assignor.explain import explanation_document
 from assignor.names import FullNames, InstanceNames, ShortNames
-from assignor.types import JAVA_INT_MAX, ProcessId, TaskId
+from assignor.types import JAVA_INT_MAX, AssignorErrorCode, ProcessId, TaskId
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave, say
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
@@ -208,7 +208,8 @@ def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
     for explanation in explanations:
         print(data_text({"id": ran.id, **explanation_document(explanation)}, format))
     if isinstance(ran, RerunRebalance) and not explanations and only is None:
-        print(data_text({"id": ran.id, "task": None, "text": f"no task was placed: {ran.error}"}, format))
+        reason = ran.error or AssignorErrorCode.NONE.name
+        print(data_text({"id": ran.id, "task": None, "text": f"no task was placed: {reason}"}, format))
         return 1
     return len(explanations)
 

@@ -8,7 +8,7 @@ recorded bytes, which show a warm-up as a standby and a task that is held back a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -204,9 +204,10 @@ def _active(copies: _OwnedCopies, task: TaskId) -> list[_OwnedCopy]:
     return [copy for copy in copies.get(task, ()) if copy.role is Role.ACTIVE]
 
 
-def _in_order(copies: Iterable[_OwnedCopy]) -> list[_OwnedCopy]:
-    """Active copies first, so that two recordings can be compared."""
-    return sorted(copies, key=lambda copy: (copy.role is not Role.ACTIVE, str(copy)))
+def _in_order(copies: Sequence[_OwnedCopy]) -> list[_OwnedCopy]:
+    """Active copies first, in the order of their processes, so that two recordings can be compared."""
+    active = [copy for copy in copies if copy.role is Role.ACTIVE]
+    return sorted(active) + sorted((copy for copy in copies if copy.role is not Role.ACTIVE), key=str)
 
 
 def _differing(ours: _OwnedCopies, recorded: _OwnedCopies) -> frozenset[TaskId]:
