@@ -88,7 +88,7 @@ class Members:
         reporters = self._reporters()
         for thread in self.threads.values():
             kept = handed_out.get(thread.name, HandedOut()).active
-            for task in set(thread.active).difference(kept):
+            for task in sorted(set(thread.active).difference(kept)):
                 self.runs.stops(task, now_ms)
         for name, thread in self.threads.items():
             active, standby = handed_out.get(name, HandedOut())
