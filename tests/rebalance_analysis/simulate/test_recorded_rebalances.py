@@ -233,3 +233,15 @@ def test_should_keep_the_brokers_of_topics_that_the_first_rebalance_created() ->
     later = with_created(line.snapshot, assign(line.snapshot, line.now_ms).created_topics)
 
     assert {topic: later.existing_internal_topics[topic] for topic in created} == created
+
+
+def test_should_let_the_thread_report_closed_state_that_reported_it_in_the_recording() -> None:
+    recorded = recording("optimized")["optimized.4"]
+    reported = {
+        name: member.info.task_offset_sums for name, member in recorded_members(recorded.snapshot.members).items()
+    }
+
+    _, members = RebalanceLeader(recorded, ForecastModel(), None, recorded).recorded_rebalance()
+
+    assert members.closed
+    assert all(task in reported[state.reporter] for (_, task), state in members.closed.items())
