@@ -199,6 +199,7 @@ class TestUsage:
         [
             ((), "error: nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)"),
             ((*ONE_MORE, "--restore-rate", "0"), "error: --restore-rate: must be a number above 0, not 0"),
+            ((*ONE_MORE, "--restore-rate", "inf"), "error: --restore-rate: must be a number above 0, not inf"),
             ((*ONE_MORE, "--group", "other"), f"error: {SMOKE}: there is no such rebalance"),
         ],
     )
