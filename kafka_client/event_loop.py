@@ -110,3 +110,15 @@ async def _end_tasks() -> None:
 
 # collecting such a loop in the child would remove the parent's sockets from the epoll set that both share
 _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
+
+
+async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
+    """The result or exception of the first coroutine to end, in their order. The others are cancelled and awaited."""
+    tasks = [asyncio.ensure_future(each) for each in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task in done).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 
 import aiokafka
 from aiokafka import errors
@@ -91,9 +90,7 @@ class OffsetsTopic:
         self._consumer = consumer
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.stop()

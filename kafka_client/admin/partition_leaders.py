@@ -22,7 +22,7 @@ from kafka_client.admin.topics import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow, UnknownTopic
-from kafka_client.requests.admin_requests import by_topic
+from kafka_client.requests import by_topic
 
 LATEST = -1
 EARLIEST = -2

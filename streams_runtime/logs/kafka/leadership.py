@@ -20,8 +20,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from assignor.cluster import TopicMetadata
 from assignor.types import TopicPartition
 from kafka_client.admin.topics import NO_LEADER, fetch_metadata
-from kafka_client.calls import call
-from kafka_client.connections import Connections
+from kafka_client.connections import Connections, call
 from kafka_client.error_codes import CONCURRENT_TRANSACTIONS, check
 from kafka_client.errors import KafkaRefused, KafkaUnavailable, NotNow
 from kafka_client.settings.client_settings import ClientSettings
