@@ -184,7 +184,7 @@ class ProcessHeartbeats:
     """Sends the heartbeats of one process, one after the other, over one TCP connection.
 
     Nothing else uses the connection, because the coordinator takes its end for the end of the process.
-    `coordinator_client.kept_connections` says when another connection takes its place.
+    `coordinator_client.http_client` says when another connection takes its place.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, token: str | CallerToken | None, group_id: str) -> None:
