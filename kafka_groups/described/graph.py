@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from assignor.errors import InputError
 from assignor.topology.definition import (
@@ -43,19 +42,12 @@ _NOT_FOR_PATTERNS = frozenset({"__consumer_offsets", "__transaction_state", "__s
 _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGraph:
-    """`definition`: without stores, and without counts of repartition topics."""
-
-    definition: TopologyDefinition
-    assumptions: tuple[str, ...] = ()
-
-
 def described_graph(
     read: Sequence[ReadSubtopology], application_id: str, partition_counts: Mapping[str, int] | None
-) -> DescribedGraph:
-    """Raises InputError for a graph that is not numbered as Kafka numbers it, and for a source by pattern when the
-    cluster's topics are not known.
+) -> tuple[TopologyDefinition, tuple[str, ...]]:
+    """The definition, without stores and without counts of repartition topics, and the assumptions. Raises InputError
+    for a graph that is not numbered as Kafka numbers it, and for a source by pattern when the cluster's topics are not
+    known.
     """
     topics = dict(_source_topics(read, partition_counts))
     nodes = _nodes(read, topics)
@@ -63,7 +55,7 @@ def described_graph(
     internal = _internal_topics(nodes, application_id, partition_counts or {}, assumptions)
     definition = TopologyDefinition(nodes, {}, _global_stores(read), dict.fromkeys(internal), ())
     _check_groups(read, definition)
-    return DescribedGraph(definition, tuple(assumptions))
+    return definition, tuple(assumptions)
 
 
 def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:

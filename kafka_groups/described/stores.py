@@ -14,7 +14,7 @@ doubt gets a changelog that loses nothing. Source: `InternalTopologyBuilder`,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.configs import AssignmentConfigs
@@ -24,8 +24,13 @@ from assignor.topology.builder import LOGGED
 from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition, node_groups
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.topology.internal_topics import CLEANUP_POLICY, RETENTION_MS
-from kafka_groups.described.existing_changelogs import changelog_of_configs
-from kafka_groups.described.store_kinds import JOIN_WINDOW, KEY_VALUE, StoreKinds, possible_kinds
+from kafka_groups.described.store_kinds import (
+    JOIN_WINDOW,
+    KEY_VALUE,
+    StoreKinds,
+    changelog_of_configs,
+    possible_kinds,
+)
 
 _KIND_WORDS = {
     ChangelogType.UNWINDOWED: "key-value",
@@ -37,6 +42,7 @@ _GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re
 _NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
 """The windows of a join keep records with equal keys. Source: `StreamJoinedStoreFactory`."""
 _KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
+_FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_retention_ms", "key_value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +62,13 @@ class StoreFacts:
     key_value: Collection[str] = frozenset()
     reuses_source_topics: bool | None = None
 
+    def stores(self) -> frozenset[str]:
+        """The stores that a fact names."""
+        return frozenset(store for each in _FIELDS_BY_STORE for store in getattr(self, each))
+
     def __bool__(self) -> bool:
         """Whether a fact names a store."""
-        return any(
-            (self.not_logged, self.source_changelogs, self.retention_ms, self.history_retention_ms, self.key_value)
-        )
+        return bool(self.stores())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,7 @@ def described_stores(
     it has one.
     """
     users = users_of_stores(definition)
+    named = facts.stores()
     _check_facts(definition, users, facts)
     topics = {store: f"{application_id}-{store}-changelog" for store in users}
     there = {store for store, topic in topics.items() if topic in (seen.partition_counts or {})}
@@ -115,13 +124,15 @@ def described_stores(
     assumed: list[str] = []
     open_: dict[str, str] = {}
     for store in users:
-        reusable = None if store in there or _is_named(store, facts) else _reusable_topic(definition, users[store])
+        reusable = None if store in there or store in named else _reusable_topic(definition, users[store])
         known = _known(store, facts)
-        if known is None and reusable is not None and reusable.certain and facts.reuses_source_topics:
-            known = StoreDefinition(store, LOGGED, reusable.topic)
-        elif reusable is not None and creates_missing and (facts.reuses_source_topics is None or not reusable.certain):
-            open_[store] = reusable.topic
-        if not _is_named(store, facts) and (store not in there or topics[store] not in (seen.changelog_configs or {})):
+        if reusable is not None:
+            topic, is_certain = reusable
+            if is_certain and facts.reuses_source_topics:
+                known = StoreDefinition(store, LOGGED, topic)
+            elif creates_missing and (facts.reuses_source_topics is None or not is_certain):
+                open_[store] = topic
+        if store not in named and (store not in there or topics[store] not in (seen.changelog_configs or {})):
             assumed.append(store)
         if known is not None:
             stores[store] = known
@@ -133,9 +144,9 @@ def described_stores(
             if changelog is None and not (store in there and seen.changelog_configs is None):
                 (endless if kinds == JOIN_WINDOW else unknown).append(f"{store} ({_in_words(kinds)})")
         else:
-            topic = _table_topic(definition, store, users[store])
-            stores[store] = StoreDefinition(store, None if topic is None else LOGGED, topic)
-            what = "not logged" if topic is None else f"restored from its source topic {topic}"
+            table_topic = _table_topic(definition, store, users[store])
+            stores[store] = StoreDefinition(store, None if table_topic is None else LOGGED, table_topic)
+            what = "not logged" if table_topic is None else f"restored from its source topic {table_topic}"
             assumptions.append(f"{topics[store]} is not on the cluster: store {store} assumed to be {what}")
     if open_:
         raise InputError(_how_to_tell(open_), "stores")
@@ -148,16 +159,10 @@ def described_stores(
     return DescribedStores(stores, tuple(assumptions), (*unknown, *endless), tuple(assumed))
 
 
-@dataclass(frozen=True, slots=True)
-class _ReusableTopic:
-    """A topic that may serve as changelog. `certain`: in an optimized topology it does, as that of a table."""
+def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> tuple[str, bool] | None:
+    """A topic that may serve as changelog, and whether it certainly does in an optimized topology, as that of a table.
 
-    topic: str
-    certain: bool
-
-
-def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> _ReusableTopic | None:
-    """The source topic of a table of the DSL, or of what may be a read-only store: its processor has a name of the
+    The source topic of a table of the DSL, or of what may be a read-only store: its processor has a name of the
     user's own, reads one topic and forwards to nobody.
     """
     for user in users:
@@ -165,11 +170,11 @@ def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNod
         if len(read) != 1 or read[0] in definition.repartition_topics:
             continue
         if _DSL_TABLE.fullmatch(user.name):
-            return _ReusableTopic(read[0], certain=True)
+            return read[0], True
         if not _GENERATED_NODE.fullmatch(user.name) and not any(
             user.name in node.parents for node in definition.nodes.values()
         ):
-            return _ReusableTopic(read[0], certain=False)
+            return read[0], False
     return None
 
 
@@ -182,17 +187,6 @@ def _how_to_tell(open_: Mapping[str, str]) -> str:
         "application's properties with --config-file, or --config topology.optimization=none or all, or for each store "
         f"one of --store {one}=topic:{topic} and --store {one}=key-value"
     )
-
-
-def _is_named(store: str, facts: StoreFacts) -> bool:
-    facts_by_store = (
-        facts.not_logged,
-        facts.source_changelogs,
-        facts.retention_ms,
-        facts.history_retention_ms,
-        facts.key_value,
-    )
-    return any(store in each for each in facts_by_store)
 
 
 def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
@@ -256,11 +250,11 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
 def _check_facts(
     definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], facts: StoreFacts
 ) -> None:
-    _check_names(users, "not_logged", facts.not_logged)
-    _check_names(users, "source_changelogs", facts.source_changelogs)
-    _check_names(users, "retention_ms", facts.retention_ms)
-    _check_names(users, "history_retention_ms", facts.history_retention_ms)
-    _check_names(users, "key_value", facts.key_value)
+    for option in _FIELDS_BY_STORE:
+        for name in getattr(facts, option):
+            if name not in users:
+                near = near_name(name, users)
+                raise InputError(f"no processor uses a store {name}{f'; is it {near}?' if near else ''}", option)
     groups = [frozenset(names) for names in node_groups(definition).values()]
     for store, topic in facts.source_changelogs.items():
         where = f"source_changelogs[{store!r}]"
@@ -273,10 +267,3 @@ def _check_facts(
     for store in facts.history_retention_ms:
         if store in facts.retention_ms:
             raise InputError("is also given as windowed", f"history_retention_ms[{store!r}]")
-
-
-def _check_names(stores: Collection[str], option: str, names: Iterable[str]) -> None:
-    for name in names:
-        if name not in stores:
-            near = near_name(name, stores)
-            raise InputError(f"no processor uses a store {name}{f'; is it {near}?' if near else ''}", option)

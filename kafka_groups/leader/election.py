@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from assignor.errors import AssignorFault
@@ -27,7 +26,7 @@ from kafka_client.errors import (
 from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
 from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.leader.lead_settings import OwnSession
-from kafka_groups.leader.own_member import LEADER_TAG
+from kafka_groups.leader.own_member import leader_name
 
 PROTOCOL_TYPE = "assignor"
 PROTOCOL = "leader"
@@ -54,9 +53,7 @@ class Election:
         self._session = session
         self._membership = GroupMembership(
             settings,
-            MembershipSettings(
-                f"{group}-{LEADER_TAG}", PROTOCOL_TYPE, PROTOCOL, session.in_election_ms, _REJOIN_TIMEOUT_MS, None
-            ),
+            MembershipSettings(leader_name(group), PROTOCOL_TYPE, PROTOCOL, session.in_election_ms, _REJOIN_TIMEOUT_MS),
         )
         self._candidates = 0
 
@@ -68,9 +65,7 @@ class Election:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._membership.close()
 
     async def win(self, stand_by: bool) -> None:

@@ -19,22 +19,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import GroupRebalancing, KafkaUnavailable, StaleGeneration, UnknownMember
+from kafka_client.event_loop import first_of
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
-from kafka_groups.interrupted_generations import OVERTAKEN, interrupted_document
 from kafka_groups.leader.group_entry import GroupEntry
 from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members
 from kafka_groups.leader.own_member import own_subscription
-from kafka_groups.leader.progress_text import progress_text, seen_rebalance, why_in_words
 from kafka_groups.leader.rebalance_decider import DecidedRebalance, LedRebalanceFailed, RebalanceDecider
-from kafka_groups.leader.rebalance_records import RebalanceRecords
+from kafka_groups.leader.rebalance_records import RebalanceRecords, progress_text, seen_rebalance, why_in_words
 from kafka_groups.leader.source_topics import (
     PartitionCounts,
     change_in_words,
@@ -42,9 +41,8 @@ from kafka_groups.leader.source_topics import (
     partitions_after,
     partitions_without_owner,
 )
+from kafka_groups.rebalance_reports import OVERTAKEN, interrupted_document
 from rebalance_analysis.history.past_rebalance import SeenRebalance
-
-T = TypeVar("T")
 
 _UNREACHABLE_PAUSE_S = 1.0
 _HEARTBEATS_PER_SESSION = 4
@@ -153,7 +151,7 @@ class Leader:
         while not watched.reason:
             needs_session = self._needs_another_session if joined.is_leader and joined.can_resume else None
             watches = (self._probing(watched.probing_at_ms), self._topics_change(watched.partitions))
-            reason = await _first(self._send_heartbeats(needs_session), *watches)
+            reason = await first_of(self._send_heartbeats(needs_session), *watches)
             if reason is not _NEW_SESSION:
                 watched = watched._replace(reason=reason)
                 continue
@@ -184,7 +182,7 @@ class Leader:
         if members.streams:
             self._unassigned[joined.generation_id] = OVERTAKEN
         try:
-            decided = await _first(self._work.decide(joined.generation_id, members), self._send_heartbeats())
+            decided = await first_of(self._work.decide(joined.generation_id, members), self._send_heartbeats())
         except LedRebalanceFailed as failure:
             if failure.last is not None and failure.last.led is not None:
                 await self._record(joined.generation_id, failure.last.now_ms, failure.last.led)
@@ -325,15 +323,3 @@ class Leader:
 async def _never() -> str:
     await asyncio.Event().wait()
     raise AssertionError("the event is never set")
-
-
-async def _first(*coroutines: Coroutine[Any, Any, T]) -> T:
-    """The result or exception of the first coroutine to end. The others are cancelled and awaited."""
-    tasks = [asyncio.ensure_future(each) for each in coroutines]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return next(task for task in tasks if task in done).result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

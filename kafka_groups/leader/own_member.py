@@ -32,12 +32,10 @@ LEADER_TAG = "assignor-leader"
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
 
 
-def default_instance_id(group: str) -> str:
-    """The group.instance.id that all leaders of a group share, so that each can replace another."""
-    return f"{group}-{LEADER_TAG}"
-
-
-def leader_client_id(group: str) -> str:
+def leader_name(group: str) -> str:
+    """Shared by all leaders of a group: their client id, their group.instance.id, so that each can replace another, and
+    the group of their election.
+    """
     return f"{group}-{LEADER_TAG}"
 
 

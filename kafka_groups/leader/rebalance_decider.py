@@ -21,7 +21,7 @@ from assignor.errors import AssignorFault
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from kafka_client.admin.cluster_admin import ClusterAdmin
-from kafka_client.cluster_view import cluster_view
+from kafka_client.cluster_provider import cluster_view
 from kafka_client.errors import KafkaRefused
 from kafka_client.offsets_topic import OFFSETS_TOPIC
 from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, all_assignments, lead_rebalance

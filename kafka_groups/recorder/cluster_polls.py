@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from kafka_client.admin.cluster_admin import ClusterAdmin
-from kafka_client.cluster_view import cluster_view
+from kafka_client.cluster_provider import cluster_view
 from kafka_client.errors import KafkaClientError
 
 OFFSETS_TIMEOUT_S = 10.0
@@ -38,14 +38,6 @@ class _Poll:
     topics_asked: frozenset[str] | None
     internal: frozenset[str]
     view: ClusterView | None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicsPoll:
-    """The names of all topics. `at`: when the poll ended."""
-
-    at: float
-    topics: frozenset[str]
 
 
 class ClusterPolls:
@@ -73,7 +65,7 @@ class ClusterPolls:
                 definition = await self._definition()
                 if definition is None:
                     topics = frozenset(await self._admin.topics())
-                    self.add(TopicsPoll(time.monotonic(), topics))
+                    self.add(time.monotonic(), topics)
                 else:
                     await self.poll(definition)
                 async with asyncio.timeout(_STATE_TIMEOUT_S):
@@ -82,9 +74,9 @@ class ClusterPolls:
             is_quick = state == _JOINING or 0 < quick_polls <= _QUICK_POLLS_WHILE_PLACING
             await asyncio.sleep(min(_WHILE_JOINING_S, self._interval_s) if is_quick else self._interval_s)
 
-    def add(self, poll: TopicsPoll) -> None:
-        """Add the result of a poll that another object made."""
-        self._polls.append(_Poll(poll.at, None, poll.topics, None))
+    def add(self, at: float, topics: frozenset[str]) -> None:
+        """Add a poll that only listed all topics. `at`: when it ended."""
+        self._polls.append(_Poll(at, None, topics, None))
 
     async def poll(self, definition: RebalanceSnapshot) -> ClusterView:
         """Poll now. Raises KafkaUnavailable, KafkaRefused."""

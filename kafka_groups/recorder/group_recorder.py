@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from assignor.cluster import Cluster
-from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.snapshot import RebalanceSnapshot
-from assignor.task_assignors.base import TaskAssignor
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.offsets_topic import GroupRecord
 from kafka_groups.described.described_topology import DescribedTopology
+from kafka_groups.recorder.choices import GroupChoices, ShownTasks
 from kafka_groups.recorder.cluster_polls import ClusterPolls
-from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, ObservedRebalance
+from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams
 from kafka_groups.recorder.leader_view import LeaderView, PolledViews, created_topics_of, has_state, leader_view
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,
@@ -32,7 +31,6 @@ from kafka_groups.recorder.rebalance_line import (
     recorded_output,
     snapshot_of,
 )
-from kafka_groups.recorder.topologies import ShownTasks, ShownTopology, TopologySource
 
 Say = Callable[[str], None]
 
@@ -43,26 +41,13 @@ _CLOCK_MARGIN_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class GroupChoices:
-    """The options and files that the user gave for a group. `task_assignor`: an instance when `assignor` names the
-    user's own class.
-    """
-
-    group: str
-    assignor: str
-    configs: AssignmentConfigs
-    topology: TopologySource
-    task_assignor: TaskAssignor | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ReadRebalance:
     """A generation, and when its record was read: `read_at` by `time.monotonic`, `read_ms` since the epoch.
 
     `is_history`: its record was written before the recorder started.
     """
 
-    rebalance: ObservedRebalance
+    decoded: DecodedRebalance
     read_at: float
     read_ms: int
     is_history: bool
@@ -73,7 +58,6 @@ class PolledRebalance:
     """A generation with the cluster as polled around it. `polled_ms`: when the poll after it ended."""
 
     read: ReadRebalance
-    decoded: DecodedRebalance
     definition: RebalanceSnapshot
     views: PolledViews
     polled_ms: int
@@ -110,31 +94,23 @@ class GroupRecorder:
         self._reported_assumptions: tuple[str, ...] = ()
         self.polls = ClusterPolls(admin, choices.group, self._definition, poll_interval_s)
 
-    async def poll_cluster(self) -> None:
-        """Poll the cluster until cancelled."""
-        await self.polls.run()
-
-    def has_workers(self, rebalance: ObservedRebalance) -> bool:
-        """Whether it has members besides leaders of this project, which get no tasks. Raises DecodeError."""
-        return bool(decoded_rebalance(rebalance).members)
-
-    def show(self, rebalance: ObservedRebalance) -> None:
+    def show(self, decoded: DecodedRebalance) -> None:
         """Learn the topology from a generation that is not written. Raises DecodeError."""
-        self._shown.add(decoded_rebalance(rebalance).members)
+        self._shown.add(decoded.members)
 
     def show_again(self, record: GroupRecord) -> None:
         """Learn the topology from a record that an earlier run has written. Raises DecodeError."""
         with contextlib.suppress(NotStreams):
             rebalance = GroupGenerations(self.group).take(record)
             if rebalance is not None:
-                self.show(rebalance)
+                self.show(decoded_rebalance(rebalance))
 
     async def poll(self, read: ReadRebalance) -> PolledRebalance:
         """Read the cluster for this rebalance. Call it as soon as the rebalance is known. Raises DecodeError for
         members that cannot be read, InputError for a topology that does not fit, KafkaClientError when the cluster does
         not answer.
         """
-        decoded = decoded_rebalance(read.rebalance)
+        decoded = read.decoded
         is_first = not self._shown.assigned
         self._shown.add(decoded.members)
         definition = self._definition_for(decoded, await self._partition_counts())
@@ -142,15 +118,15 @@ class GroupRecorder:
         polled_ms = int(time.time() * 1000)
         may_create = is_first and not has_state(snapshot_of(decoded, definition))
         if read.is_history:
-            return PolledRebalance(read, decoded, definition, PolledViews((after,), None, may_create), polled_ms)
+            return PolledRebalance(read, definition, PolledViews((after,), None, may_create), polled_ms)
         joined_at = _joined_at(read)
         before = self.polls.before(joined_at, definition, after)
         since = self.polls.since(joined_at, definition) or (after,)
-        return PolledRebalance(read, decoded, definition, PolledViews(since, before, may_create), polled_ms)
+        return PolledRebalance(read, definition, PolledViews(since, before, may_create), polled_ms)
 
     def line(self, polled: PolledRebalance) -> RecordedLine:
         """The line. This may take 20 s, so run it in a thread."""
-        decoded, views = polled.decoded, polled.views
+        decoded, views = polled.read.decoded, polled.views
         snapshot = snapshot_of(decoded, polled.definition)
         now_ms = decoded.now_ms(self._choices.configs)
         internal = {name: topic.partitions for name, topic in views.after.existing_internal_topics.items()}
@@ -180,7 +156,7 @@ class GroupRecorder:
 
     async def _definition(self) -> RebalanceSnapshot | None:
         """None while nothing is known of the topology."""
-        if self._topology is None and (self._shown.assigned or not isinstance(self._choices.topology, ShownTopology)):
+        if self._topology is None and (self._shown.assigned or self._choices.topology.file is not None):
             with contextlib.suppress(InputError):
                 self._topology = self._determined(await self._partition_counts())
         return None if self._topology is None else self._with(self._topology)
@@ -217,7 +193,7 @@ class GroupRecorder:
         )
 
     def _note(self, polled: PolledRebalance, chosen: LeaderView) -> str:
-        written_ms = polled.read.rebalance.written_ms
+        written_ms = polled.read.decoded.rebalance.written_ms
         late_ms = max(polled.polled_ms - written_ms, 0)
         parts = [f"topology: {self._choices.topology.origin}"]
         if polled.read.is_history:
@@ -228,7 +204,7 @@ class GroupRecorder:
             parts.append("there was no look at the cluster before the rebalance")
         if chosen.words:
             parts.append(f"taken because the leader's result follows from it: {chosen.words}")
-        if polled.decoded.has_future_members:
+        if polled.read.decoded.has_future_members:
             parts.append("members of a future version: the id that their leader gave them is unknown")
         if chosen.differences:
             parts.append(f"not what 4.3.1 gives on this input: {chosen.differences[0]}")
@@ -237,7 +213,7 @@ class GroupRecorder:
 
 def _joined_at(read: ReadRebalance) -> float:
     """When the last member had joined and the leader began, by `time.monotonic`."""
-    rebalance = read.rebalance
+    rebalance = read.decoded.rebalance
     began_ms = rebalance.value.state_timestamp_ms
     took_ms = 0 if began_ms is None else max(rebalance.written_ms - began_ms, 0)
     late_ms = max(read.read_ms - rebalance.written_ms, 0)  # 0 when the broker's clock is ahead of ours

@@ -22,14 +22,12 @@ from kafka_groups.recorder.jvm_log_rebalances import (
     LoggedRebalance,
     problem_of_decision,
     problem_of_rebalance,
-    walk_of_tasks,
-)
-from kafka_groups.recorder.jvm_log_values import (
     read_client_states,
     read_consumers,
     read_placed,
     read_tasks,
     read_tasks_by_consumer,
+    walk_of_tasks,
 )
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

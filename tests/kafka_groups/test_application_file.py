@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_groups.application_file import configured_assignor
+from kafka_groups.application import configured_assignor
 from tests.program import assignor
 
 _INTERNALS = "org.apache.kafka.streams.processor.internals.assignment"

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.leader.lead_command import LeadOptions
-from kafka_groups.leader.leading import Reporting
 from kafka_groups.recorder.following import RecordingLimits
 from kafka_groups.recorder.record_command import RecordOptions
 
@@ -25,7 +23,6 @@ def test_should_lead_with_the_defaults_of_a_consumer(tmp_path: Path) -> None:
     assert (settings.session_timeout_ms, settings.retry_timeout_ms) == (None, 120_000)
     assert (settings.stand_by, settings.join_anyway, settings.wait) == (False, False, False)
     assert options.client().addresses == (("127.0.0.1", 9092),)
-    assert options.reporting() == Reporting()
 
 
 def test_should_put_the_command_line_before_the_applications_properties(tmp_path: Path) -> None:
@@ -38,16 +35,6 @@ def test_should_put_the_command_line_before_the_applications_properties(tmp_path
 
     assert application.configs == {"num.standby.replicas": "1", "max.warmup.replicas": "4"}
     assert (application.assignor, application.file.description) == (None, "Topologies:\n")
-
-
-def test_should_report_where_the_options_say(tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text("secret")
-    options = LeadOptions(
-        BROKER, "g", tmp_path, output="led.jsonl", coordinator="http://127.0.0.1:8080", token_file=token
-    )
-
-    assert options.reporting() == Reporting("led.jsonl", CoordinatorAddress("http://127.0.0.1:8080", token))
 
 
 def test_should_refuse_a_standby_that_joins_anyway(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import InputError
+from kafka_groups.application import topology_facts
 from kafka_groups.described.copartition import CopartitionFacts
-from kafka_groups.topology_facts import topology_facts
 
 
 def test_should_read_groups_of_topics() -> None:

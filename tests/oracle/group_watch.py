@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as ClientPartition
@@ -106,7 +105,7 @@ class GroupWatch:
         self._check(None)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(_LONGEST_START_S)
 

@@ -148,14 +148,14 @@ def test_should_need_the_topics_that_kafka_does(name: str, cluster_known: bool) 
 def test_should_describe_what_it_read_as_kafka_did(name: str) -> None:
     text = (DSL / f"{name}.txt").read_text()
 
-    assert describe(described_graph(read_description(text), "app", None).definition) == text
+    assert describe(described_graph(read_description(text), "app", None)[0]) == text
 
 
 def test_should_read_every_topology_that_kafka_described() -> None:
     """Random ones, with names and neighbours that no DSL makes. Where a node has several parents the text does not tell
     in which order they were given, so some do not come back to the letter."""
     texts = [case.output["describe"] for case in kafka_topologies() if case.output["error"] is None]
-    again = [describe(described_graph(read_description(text), "app", None).definition) for text in texts]
+    again = [describe(described_graph(read_description(text), "app", None)[0]) for text in texts]
 
     assert len(texts) == 346
     assert sum(one == other for one, other in zip(texts, again, strict=True)) >= 320

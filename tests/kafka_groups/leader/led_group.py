@@ -7,7 +7,6 @@ import contextlib
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from aiokafka import AIOKafkaProducer
@@ -17,9 +16,9 @@ from assignor.topology.group_topology import GroupTopology, Subtopology, Subtopo
 from assignor.topology.internal_topics import CreatedTopic
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.settings.client_settings import client_settings
-from kafka_groups.application_file import ApplicationFile
+from kafka_groups.application import ApplicationFile
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.leading import LedApplication, Reporting, lead_until_stopped
+from kafka_groups.leader.leading import LedApplication, lead_until_stopped
 from tests.kafka_groups.leader.streams_members import StreamsMember
 
 
@@ -59,9 +58,7 @@ class LedGroup:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for lead in self._leads:
             lead.cancel()
         await asyncio.gather(*self._leads, return_exceptions=True)
@@ -104,7 +101,7 @@ class LedGroup:
         )
         task = asyncio.create_task(
             lead_until_stopped(
-                client_settings(self.address), lead_settings, application, Reporting(str(self.output)), self._say
+                client_settings(self.address), lead_settings, application, str(self.output), None, self._say
             )
         )
         self._leads.append(task)

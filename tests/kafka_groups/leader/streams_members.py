@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
@@ -61,9 +60,7 @@ class StreamsMember:
         self._task = asyncio.create_task(self._live())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.leave()
 
     async def leave(self) -> None:

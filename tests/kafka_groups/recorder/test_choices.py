@@ -12,8 +12,7 @@ from assignor.errors import InputError
 from assignor.recording.topology_fields import topology_document
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
-from kafka_groups.recorder.choices import group_choices
-from kafka_groups.recorder.topologies import ShownTasks, ShownTopology, read_topology
+from kafka_groups.recorder.choices import ShownTasks, TopologySource, group_choices, read_topology
 from tests.checkout import ROOT
 from tests.program import assignor
 
@@ -48,7 +47,7 @@ def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path:
             AssignmentConfigs(num_standby_replicas=2, max_warmup_replicas=7, **common),  # type: ignore[arg-type]
         ),
     ]
-    assert all(isinstance(each.topology, ShownTopology) for each in chosen)
+    assert all(each.topology == TopologySource() for each in chosen)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_should_read_a_topology_as_json_and_as_text(tmp_path: Path) -> None:
 def test_should_infer_a_topology_from_what_the_group_shows() -> None:
     shown = ShownTasks()
     shown.subscribed = frozenset({"lines"})
-    source = ShownTopology()
+    source = TopologySource()
     assert source.topology("wc", shown, {"lines": 1}).topology.subtopologies == (Subtopology(0, ("lines",)),)
     shown.assigned[TaskId(0, 0)] = {TopicPartition("lines", 0)}
     shown.stateful.add(TaskId(0, 0))

@@ -12,8 +12,8 @@ import pytest
 
 from assignor.errors import InputError
 from coordinator_api.settings import Settings
-from coordinator_client.access.issuer_settings import IssuerSettings
 from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.signed_tokens import IssuerSettings
 from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_client.calls import CallerToken
 from streams_runtime.queries import token_gate
