@@ -43,6 +43,7 @@ from kafka_groups.leader.source_topics import (
 )
 from kafka_groups.rebalance_reports import OVERTAKEN, interrupted_document
 from rebalance_analysis.history.past_rebalance import SeenRebalance
+from rebalance_analysis.presentation.quantities import counted
 
 _UNREACHABLE_PAUSE_S = 1.0
 _HEARTBEATS_PER_SESSION = 4
@@ -262,10 +263,10 @@ class Leader:
 
     async def _follow(self, joined: JoinedGeneration) -> None:
         assignment = await self._membership.sync({})
-        count = len(decode_assignment(assignment).partitions) if assignment else 0
+        partitions = counted(len(decode_assignment(assignment).partitions) if assignment else 0, "partition")
         self._say(
-            f"generation {joined.generation_id}: following another leader, which assigned {count} "
-            f"partition{'s' if count != 1 else ''} to this member; their tasks stay idle"
+            f"generation {joined.generation_id}: following another leader, which assigned {partitions} to this member; "
+            "their tasks stay idle"
         )
 
     def _subscription(self) -> bytes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from assignor.errors import AssignorFault, InputError
@@ -25,13 +24,13 @@ from operating_system.private_files import private_opener, warn_if_readable_by_o
 from rebalance_analysis.history import PastRebalance, TriggerKind
 from rebalance_analysis.history.past_rebalance import SeenRebalance, see
 from rebalance_analysis.measures import measure
+from rebalance_analysis.presentation.quantities import counted, listed, time_text
 from rebalance_analysis.presentation.rebalances import triggers_text
 from rebalance_analysis.rerun import RerunRebalance
 
 STDOUT = "-"
 _MOST_WAITING_REPORTS = 100
 _BLOCK = 1 << 16
-_TOPICS_SHOWN = 5
 
 
 class RebalanceRecords:
@@ -152,7 +151,7 @@ def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: s
 def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int) -> str:
     """`took_ms`: from the members' subscriptions until the brokers have their assignments."""
     result, members = led.result, len(led.snapshot.members)
-    head = f"generation {generation_id}: {_count(members, 'member')}"
+    head = f"generation {generation_id}: {counted(members, 'member')}"
     tail = f"; because {why}; {took_ms} ms" if why else f"; {took_ms} ms"
     if result.error_code is not AssignorErrorCode.NONE:
         return f"{head}; sent {result.error_code.name} to every member{_missing(led)}{tail}"
@@ -162,12 +161,12 @@ def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int)
     placed = result.placement.clients.values()
     standby = sum(len(client.standby - client.warm_ups) for client in placed)
     parts = [
-        f"{head} of {_count(measures.clients, 'process', 'processes')}",
+        f"{head} of {counted(measures.clients, 'process', 'processes')}",
         f"{sum(len(client.active) for client in placed)} active, {standby} standby, {measures.warm_ups} warm-up tasks",
         f"{measures.active_moved} moved",
     ]
     if result.created_topics:
-        parts.append(f"{_count(len(result.created_topics), 'internal topic')} created")
+        parts.append(f"{counted(len(result.created_topics), 'internal topic')} created")
     if result.followup_rebalance:
         parts.append("a follow-up rebalance comes when tasks are given up")
     if result.probing_rebalance_at_ms is not None:
@@ -176,12 +175,8 @@ def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int)
 
 
 def _probing(at_ms: int, led: LedRebalance) -> str:
-    try:
-        at = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        at = f"{at_ms} ms"
     carrier = led.snapshot.leader_process_id
-    return f"probing at {at} by {'this leader' if carrier is None else f'process {str(carrier)[:8]}'}"
+    return f"probing at {time_text(at_ms)} by {'this leader' if carrier is None else f'process {str(carrier)[:8]}'}"
 
 
 def _missing(led: LedRebalance) -> str:
@@ -189,8 +184,4 @@ def _missing(led: LedRebalance) -> str:
     repartition = {topic.name for each in subtopologies for topic in each.repartition_source_topics}
     read = {topic for each in subtopologies for topic in each.source_topics}
     missing = sorted(read - repartition - led.snapshot.cluster.topics.keys())
-    return f" (missing: {', '.join(missing[:_TOPICS_SHOWN])})" if missing else ""
-
-
-def _count(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    return f" (missing: {listed(missing)})" if missing else ""

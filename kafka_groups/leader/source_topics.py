@@ -16,6 +16,7 @@ from assignor.errors import DecodeError
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.types import TopicPartition
+from rebalance_analysis.presentation.quantities import listed
 
 PartitionCounts = Mapping[str, int]
 """Topic to its number of partitions."""
@@ -91,6 +92,4 @@ def mismatch_in_words(topics: Collection[str], subscribed: Mapping[str, Collecti
 
 
 def _names(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    rest = len(ordered) - _NAMES_SHOWN
-    return ", ".join(ordered[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    return listed(sorted(names), _NAMES_SHOWN)

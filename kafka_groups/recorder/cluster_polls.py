@@ -12,7 +12,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from kafka_client.admin.cluster_admin import ClusterAdmin
@@ -40,21 +40,15 @@ class _Poll:
     view: ClusterView | None
 
 
+@dataclass(slots=True)
 class ClusterPolls:
     """`definition`: returns the group to poll for, None while it is unknown. All times are `time.monotonic`."""
 
-    def __init__(
-        self,
-        admin: ClusterAdmin,
-        group: str,
-        definition: Callable[[], Awaitable[RebalanceSnapshot | None]],
-        interval_s: float,
-    ) -> None:
-        self._admin = admin
-        self._group = group
-        self._definition = definition
-        self._interval_s = interval_s
-        self._polls: deque[_Poll] = deque(maxlen=_KEPT)
+    admin: ClusterAdmin
+    group: str
+    definition: Callable[[], Awaitable[RebalanceSnapshot | None]]
+    interval_s: float
+    _polls: deque[_Poll] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     async def run(self) -> None:
         """Poll until cancelled, more often while members join and when the leader begins."""
@@ -62,17 +56,17 @@ class ClusterPolls:
         while True:
             state = ""
             with contextlib.suppress(KafkaClientError, TimeoutError):  # the reader of the records reports it
-                definition = await self._definition()
+                definition = await self.definition()
                 if definition is None:
-                    topics = frozenset(await self._admin.topics())
+                    topics = frozenset(await self.admin.topics())
                     self.add(time.monotonic(), topics)
                 else:
                     await self.poll(definition)
                 async with asyncio.timeout(_STATE_TIMEOUT_S):
-                    state = (await self._admin.describe_group(self._group)).state
+                    state = (await self.admin.describe_group(self.group)).state
             quick_polls = quick_polls + 1 if state == _PLACING else 0
             is_quick = state == _JOINING or 0 < quick_polls <= _QUICK_POLLS_WHILE_PLACING
-            await asyncio.sleep(min(_WHILE_JOINING_S, self._interval_s) if is_quick else self._interval_s)
+            await asyncio.sleep(min(_WHILE_JOINING_S, self.interval_s) if is_quick else self.interval_s)
 
     def add(self, at: float, topics: frozenset[str]) -> None:
         """Add a poll that only listed all topics. `at`: when it ended."""
@@ -80,7 +74,7 @@ class ClusterPolls:
 
     async def poll(self, definition: RebalanceSnapshot) -> ClusterView:
         """Poll now. Raises KafkaUnavailable, KafkaRefused."""
-        view = await cluster_view(self._admin, definition, offsets_timeout_s=OFFSETS_TIMEOUT_S)
+        view = await cluster_view(self.admin, definition, offsets_timeout_s=OFFSETS_TIMEOUT_S)
         topics_asked = frozenset(definition.topology.internal_topics)
         self._polls.append(_Poll(time.monotonic(), topics_asked, frozenset(view.existing_internal_topics), view))
         return view

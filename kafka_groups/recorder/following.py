@@ -27,6 +27,7 @@ from kafka_groups.recorder.generations import LastSeen, NotStreams
 from kafka_groups.recorder.group_recorder import GroupRecorder, PolledRebalance, ReadRebalance, Say
 from kafka_groups.recorder.output import Output, Position
 from kafka_groups.recorder.rebalance_line import decoded_rebalance
+from rebalance_analysis.presentation.quantities import counted
 
 _SAVE_EVERY_S = 2.0
 _TOPIC_POLL_INTERVAL_S = 0.5
@@ -252,7 +253,7 @@ class _Reading:
         self._following.lines += 1
         self._following.differing += bool(line.differences)
         value = polled.read.decoded.rebalance.value
-        members = "1 member" if len(value.members) == 1 else f"{len(value.members)} members"
+        members = counted(len(value.members), "member")
         summary = f"; {line.summary}" if line.summary else ""
         for interrupted in line.interrupted:
             self._say(f"{recorder.group}: generation {interrupted['generation_id']} never got an assignment")
