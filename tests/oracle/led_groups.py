@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.group_watch import Generation, GroupWatch
 from tests.oracle.oracle import Oracle
 from tests.oracle.scenario import EventResult, GroupScenario
+from tests.oracle.scenario_feed import create_topics
 from tests.oracle.streams_app import topology_description
 from tests.program import assignor
 
@@ -129,3 +131,59 @@ def python_leader(address: str, group: str, topology: str, directory: Path, conf
             arguments += ["--config", f"{name}={configs[name]}"]
     arguments += ["--config", f"topology.optimization={configs.get('topology.optimization', 'none')}"]
     return AssignorProcess("lead", [*arguments, "--output", str(directory / "led.jsonl")], directory)
+
+
+@dataclass(frozen=True, slots=True)
+class LedGroups:
+    """Groups on one broker. `watch`: follows them; `recorder`: records them, all into one file of `directory`."""
+
+    address: str
+    directory: Path
+    watch: GroupWatch
+    cleanup: ExitStack
+
+    def pair(
+        self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], *, static: bool
+    ) -> tuple[GroupScenario, GroupScenario]:
+        """The same application under its own leader, and under the Python leader."""
+        return self._group(f"{name}-own", topology, tasks, source, configs, static), self._group(
+            f"{name}-python", topology, tasks, source, configs, static
+        )
+
+    def _group(
+        self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], static: bool
+    ) -> GroupScenario:
+        configs = configs | {"app.input": source, "app.output": f"{name}-counts"}
+        create_topics(self.address, {f"{name}-counts": 1})
+        directory = self.directory / name
+        is_led = name.endswith("-python")
+        made = GroupScenario(
+            name,
+            self.address,
+            self.watch,
+            directory,
+            topology=topology,
+            tasks=tasks,
+            configs=configs,
+            static=static,
+            lead=python_leader(self.address, name, topology, directory, configs) if is_led else None,
+        )
+        self.cleanup.callback(made.stop)
+        return made
+
+    def generations_recorded(
+        self, groups: Sequence[GroupScenario], recorder: AssignorProcess
+    ) -> dict[str, list[Generation]]:
+        """Group to its generations, once the recorder has a line of each."""
+        rounds = {group.application_id: rounds_of(self.watch, group) for group in groups}
+        numbers = {group: [each.id for each in generations] for group, generations in rounds.items()}
+        recorder.wait_until(
+            lambda: recorded_generations(self.directory) == numbers, f"lines of {numbers}", LONGEST_RECORDING_S
+        )
+        return rounds
+
+
+@contextmanager
+def led_groups(address: str, directory: Path) -> Iterator[LedGroups]:
+    with GroupWatch(address) as watch, ExitStack() as cleanup:
+        yield LedGroups(address, directory, watch, cleanup)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,7 @@ from rebalance_analysis.rerun import RerunRebalance, run
 from tests.kafka_groups.leader.stopping_assignor import SAYS, StopsAtThree, StopsAtTwo
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
+from tests.oracle.led_groups import lines_of
 from tests.oracle.scenario_feed import create_topics, write
 from tests.oracle.streams_app import InstanceTasks, StreamsInstance, topology_description
 from tests.program import assignor_process
@@ -60,16 +60,13 @@ class _Stand:
     def lead(self, name: str, *more: str) -> AssignorProcess:
         lead = AssignorProcess(name, [*self.arguments, *more], self.directory)
         self.cleanup.callback(lead.kill)
-        lead.start()
-        return lead
+        return lead.start()
 
     def record(self) -> AssignorProcess:
-        recorder = AssignorProcess(
-            "record", ["record", *self._of_group, "--output", str(self.recorded)], self.directory
-        )
+        arguments = ["record", *self._of_group, "--output", str(self.recorded)]
+        recorder = AssignorProcess("record", arguments, self.directory).start()
         self.cleanup.callback(recorder.kill)
-        recorder.start()
-        self.wait(recorder, "waiting for ")
+        recorder.wait_until_said("waiting for ")
         return recorder
 
     @property
@@ -88,9 +85,6 @@ class _Stand:
         self.cleanup.callback(instance.kill)
         return instance.start()
 
-    def wait(self, lead: AssignorProcess, words: str) -> None:
-        lead.wait_until(lambda: words in lead.last_words(), words, _LONGEST_WAIT_S)
-
     @property
     def rebalances(self) -> list[RerunRebalance]:
         rebalances = [run(line) for line in self.led if not line.get("interrupted")]
@@ -98,7 +92,7 @@ class _Stand:
 
     @property
     def led(self) -> list[dict[str, Any]]:
-        return _lines(self.directory / "led.jsonl")
+        return lines_of(self.directory / "led.jsonl")
 
 
 @contextmanager
@@ -117,11 +111,11 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
 ) -> None:
     with _stand("leading-jvm", kafka_broker.bootstrap_servers, tmp_path) as stand:
         lead = stand.lead("first")
-        stand.wait(lead, "without members of the application")
+        lead.wait_until_said("without members of the application")
         first = stand.instance(0)
         first.wait_until(lambda: set(first.tasks().active) == TASKS, "all tasks")
         second = stand.instance(1)
-        stand.wait(lead, "2 members of 2 processes")
+        lead.wait_until_said("2 members of 2 processes")
         second.wait_for_state("RUNNING")
         second.wait_until(lambda: second.tasks().standby != (), "warm-ups")
         _check_that_a_member_probes(stand.rebalances[-1])
@@ -129,12 +123,12 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
 
         lead.kill()
         again = stand.lead("again")
-        stand.wait(again, "the lead is kept without a rebalance")
+        again.wait_until_said("the lead is kept without a rebalance")
         standby = stand.lead("standby", "--standby")
-        stand.wait(standby, "standing by")
-        stand.wait(again, "session.timeout.ms is 9000 from now on")  # so that the standby learns of its end in time
+        standby.wait_until_said("standing by")
+        again.wait_until_said("session.timeout.ms is 9000 from now on")  # so that the standby learns of its end in time
         again.kill()
-        stand.wait(standby, "the lead is kept without a rebalance")
+        standby.wait_until_said("the lead is kept without a rebalance")
         assert len(stand.rebalances) == rebalances
 
         assert standby.terminate() == 0
@@ -156,16 +150,16 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
     with _stand("dying-leader", kafka_broker.bootstrap_servers, tmp_path) as stand:
         recorder = stand.record()
         lead = stand.lead("first", "--assignor", StopsAtTwo().name)
-        stand.wait(lead, "without members of the application")
+        lead.wait_until_said("without members of the application")
         first = stand.instance(0)
         first.wait_until(lambda: set(first.tasks().active) == TASKS, "all tasks")
 
         second = stand.instance(1)
-        stand.wait(lead, SAYS)
+        lead.wait_until_said(SAYS)
         lead.kill()
         killed_at = time.monotonic()
         again = stand.lead("again", "--assignor", StopsAtThree().name)
-        stand.wait(again, "2 members of 2 processes")
+        again.wait_until_said("2 members of 2 processes")
         again_after_s = time.monotonic() - killed_at
         interrupted = [line["generation_id"] for line in _wait_for_interrupted(stand, recorder, 1)]
         tell(f"leads again {again_after_s:.1f} s after the leader died in a rebalance")
@@ -173,7 +167,7 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
             assert [line["generation_id"] for line in stand.led if line.get("interrupted")] == interrupted
 
         third = stand.instance(2)
-        stand.wait(again, SAYS)
+        again.wait_until_said(SAYS)
         again.kill()
         killed_at = time.monotonic()
         third.wait_until(lambda: third.tasks() != InstanceTasks((), ()), "tasks", LEAST_SESSION_S + _JOINING_S)
@@ -184,7 +178,7 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
 
         assert recorder.terminate() == 0
         assert "is gone; the input is that of generation" in lines[-1]["note"]
-        completed = [line for line in _lines(stand.recorded) if not line.get("interrupted")]
+        completed = [line for line in lines_of(stand.recorded) if not line.get("interrupted")]
         ids = [line["generation_id"] for line in completed]
         assert sorted([*ids, *(line["generation_id"] for line in lines)]) == list(range(ids[0], ids[-1] + 1))
         leaders = {line["generation_id"]: line.get("led_by") for line in completed}
@@ -196,15 +190,10 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
 
 def _wait_for_interrupted(stand: _Stand, recorder: AssignorProcess, count: int) -> list[dict[str, Any]]:
     def found() -> list[dict[str, Any]]:
-        return [line for line in _lines(stand.recorded) if line.get("interrupted") is True]
+        return [line for line in lines_of(stand.recorded) if line.get("interrupted") is True]
 
     recorder.wait_until(lambda: len(found()) >= count, f"{count} interrupted generations", _LONGEST_WAIT_S)
     return found()
-
-
-def _lines(recording: Path) -> list[dict[str, Any]]:
-    whole, _, _ = recording.read_text().rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines()]
 
 
 def _check_that_a_member_probes(ran: RerunRebalance) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_groups.recorder.recorder_process import RecorderProcess, lines_of
+from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.group_watch import Generation, GroupWatch
+from tests.oracle.led_groups import lines_of
 from tests.oracle.scenario_feed import LineFeed, create_topics
 from tests.oracle.streams_app import StreamsInstance, topology_description
 from tests.program import assignor
@@ -48,15 +49,18 @@ def test_should_record_every_rebalance_of_a_real_group_so_that_it_can_be_run_aga
     with_text = [*arguments, "--output", str(by_text), "--topology", str(described)]
     instances = {name: instance(address, tmp_path / name, name) for name in "abc"}
     with GroupWatch(address) as watch, LineFeed(address, INPUT):
-        recorders = [RecorderProcess(*with_text), RecorderProcess(*arguments, "--output", str(inferred))]
+        recorders = [
+            AssignorProcess("by-text", ["record", *with_text], tmp_path).start(),
+            AssignorProcess("inferred", ["record", *arguments, "--output", str(inferred)], tmp_path).start(),
+        ]
         for recorder in recorders:
-            recorder.wait_until_reported("waiting for its first generation")
+            recorder.wait_until_said("waiting for its first generation")
         try:
             instances["a"].start().wait_for_state("RUNNING")
             settled(watch)
             recorders[0].kill()
-            recorders[0] = RecorderProcess(*with_text)
-            recorders[0].wait_until_reported("following")
+            recorders[0].start()
+            recorders[0].wait_until_said("following")
             for name in "bc":
                 instances[name].start()
             for name in "bc":
@@ -73,8 +77,8 @@ def test_should_record_every_rebalance_of_a_real_group_so_that_it_can_be_run_aga
                 each.kill()
         generations = watch.generations(APPLICATION)
         for recorder in recorders:
-            recorder.wait_until_reported(f"{APPLICATION}: generation {generations[-1].id},")
-            assert recorder.stop() == 0
+            recorder.wait_until_said(f"{APPLICATION}: generation {generations[-1].id},")
+            assert recorder.terminate() == 0
     assert any(generation.rewritten for generation in generations), "the static bounce rewrites a generation"
     for file in (by_text, inferred):
         # a generation that another rebalance overtook has a line, and never got an assignment
