@@ -31,8 +31,8 @@ class EventLoopThread:
         self._closed = False
         reset_in_children(self)
 
-    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run the coroutine and return its result. After `timeout_s` it is cancelled and TimeoutError raised.
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine and return its result.
 
         Raises RuntimeError after `close`, when `close` cancels the coroutine, and in the loop's own thread.
         """
@@ -44,11 +44,7 @@ class EventLoopThread:
             coroutine.close()
             raise
         try:
-            return future.result(timeout_s)
-        except concurrent.futures.TimeoutError:
-            if future.done():
-                raise  # the coroutine's own
-            raise TimeoutError(f"no result within {timeout_s} s") from None
+            return future.result()
         except concurrent.futures.CancelledError:
             raise RuntimeError(f"{self._name} was closed") from None
         finally:

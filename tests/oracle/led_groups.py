@@ -75,10 +75,10 @@ def lines_of(recording: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def recorded_generations(directory: Path) -> dict[str, list[int]]:
+def recorded_generations(file: Path) -> dict[str, list[int]]:
     """Group to the generations that `assignor record` wrote, less those that another rebalance overtook."""
     found: dict[str, list[int]] = {}
-    for line in lines_of(directory / RECORDED):
+    for line in lines_of(file):
         if line.get("interrupted"):
             continue
         found.setdefault(line["group_id"], []).append(line["generation_id"])
@@ -90,22 +90,22 @@ def led_file(group: GroupScenario) -> Path:
 
 
 @contextmanager
-def recording(address: str, groups: Sequence[GroupScenario], directory: Path) -> Iterator[AssignorProcess]:
-    """Follows the groups from before their first round until after their last, into one file."""
-    arguments = ["record", "--bootstrap-server", address, "--output", str(directory / RECORDED)]
+def recording(
+    address: str, groups: Sequence[GroupScenario], directory: Path, file: str = RECORDED
+) -> Iterator[AssignorProcess]:
+    """Follows the groups from before their first round until after their last, into one file. With another file than
+    RECORDED their topologies are inferred.
+    """
+    arguments = ["record", "--bootstrap-server", address, "--output", str(directory / file)]
     for group in groups:
         name = group.application_id
-        arguments += [
-            "--group",
-            name,
-            "--topology",
-            f"{name}={_described(group.topology, group.directory, group.configs)}",
-        ]
+        arguments += ["--group", name]
+        if file == RECORDED:
+            arguments += ["--topology", f"{name}={_described(group.topology, group.directory, group.configs)}"]
         for key in _ASSIGNMENT_CONFIGS:
             if key in group.configs:
                 arguments += ["--config", f"{name}:{key}={group.configs[key]}"]
-    recorder = AssignorProcess("record", arguments, directory)
-    recorder.start()
+    recorder = AssignorProcess(file, arguments, directory).start()
     try:
         follows = [f"{group.application_id}: there is no such group yet" for group in groups]
         recorder.wait_until(lambda: all(each in recorder.said() for each in follows), "start", LONGEST_RECORDING_S)
@@ -172,13 +172,13 @@ class LedGroups:
         return made
 
     def generations_recorded(
-        self, groups: Sequence[GroupScenario], recorder: AssignorProcess
+        self, groups: Sequence[GroupScenario], recorder: AssignorProcess, file: str = RECORDED
     ) -> dict[str, list[Generation]]:
         """Group to its generations, once the recorder has a line of each."""
         rounds = {group.application_id: rounds_of(self.watch, group) for group in groups}
         numbers = {group: [each.id for each in generations] for group, generations in rounds.items()}
         recorder.wait_until(
-            lambda: recorded_generations(self.directory) == numbers, f"lines of {numbers}", LONGEST_RECORDING_S
+            lambda: recorded_generations(self.directory / file) == numbers, f"lines of {numbers}", LONGEST_RECORDING_S
         )
         return rounds
 

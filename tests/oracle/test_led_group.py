@@ -48,6 +48,7 @@ pytestmark = pytest.mark.kafka
 
 _CHOSEN_OFFSETS = "taken because the leader's result follows from it"
 _KEYS_WRITTEN = 800
+INFERRED = "inferred.jsonl"
 
 
 def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothing(
@@ -59,13 +60,17 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
     with led_groups(address, tmp_path) as groups:
         words = groups.pair("led-words", "words", WORDS_TASKS, LINES, WORDS_CONFIGS, static=True)
         keys = groups.pair("led-keys", "count-by-key", KEYS_TASKS, KEYS, KEYS_CONFIGS, static=False)
-        with recording(address, (*words, *keys), tmp_path) as recorder:
+        with (
+            recording(address, (*words, *keys), tmp_path) as recorder,
+            recording(address, words, tmp_path, INFERRED) as inferring,
+        ):
             with LineFeed(address, LINES) as feed:
                 _run(words, keys, feed)
             tell(f"{table([('static members, exactly-once', *words), ('warm-ups', *keys)])}")
             tell(f"{feed.lines} lines, {feed.words.total()} words counted by each of the two applications")
             for group in words:
                 wait_for_counts(address, f"{group.application_id}-counts", feed.words)
+            groups.generations_recorded(words, inferring, INFERRED)
             rounds = groups.generations_recorded((*words, *keys), recorder)
     for own, python in (words, keys):
         compared = python.results[: len(own.results)]
@@ -81,7 +86,7 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
         [PYTHON],
     ]
     led_files = [led_file(group) for group in (words[1], keys[1])]
-    for file in (tmp_path / RECORDED, *led_files, *map(decided_by_kafka, led_files)):
+    for file in (tmp_path / RECORDED, tmp_path / INFERRED, *led_files, *map(decided_by_kafka, led_files)):
         tell(f"{file.relative_to(tmp_path)}: {equal_again(file)}")
     chosen = sum(_CHOSEN_OFFSETS in line["note"] for line in lines_of(tmp_path / RECORDED))
     tell(f"lines of {RECORDED} with offsets that nobody saw, only found between two looks: {chosen}")

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from rebalance_analysis.rerun import RerunRebalance, run
 from tests.kafka_groups.leader.stopping_assignor import SAYS, StopsAtThree, StopsAtTwo
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
@@ -86,11 +85,6 @@ class _Stand:
         return instance.start()
 
     @property
-    def rebalances(self) -> list[RerunRebalance]:
-        rebalances = [run(line) for line in self.led if not line.get("interrupted")]
-        return [each for each in rebalances if isinstance(each, RerunRebalance)]
-
-    @property
     def led(self) -> list[dict[str, Any]]:
         return lines_of(self.directory / "led.jsonl")
 
@@ -104,43 +98,6 @@ def _stand(group: str, address: str, directory: Path) -> Iterator[_Stand]:
         (directory / "topology.txt").write_text(topology_description("count-by-key", directory / "topology", configs))
         write(address, configs["app.input"], ((f"key {number % 40}", "") for number in range(400)))
         yield stand
-
-
-def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_leader(
-    kafka_broker: Broker, tmp_path: Path
-) -> None:
-    with _stand("leading-jvm", kafka_broker.bootstrap_servers, tmp_path) as stand:
-        lead = stand.lead("first")
-        lead.wait_until_said("without members of the application")
-        first = stand.instance(0)
-        first.wait_until(lambda: set(first.tasks().active) == TASKS, "all tasks")
-        second = stand.instance(1)
-        lead.wait_until_said("2 members of 2 processes")
-        second.wait_for_state("RUNNING")
-        second.wait_until(lambda: second.tasks().standby != (), "warm-ups")
-        _check_that_a_member_probes(stand.rebalances[-1])
-        rebalances = len(stand.rebalances)
-
-        lead.kill()
-        again = stand.lead("again")
-        again.wait_until_said("the lead is kept without a rebalance")
-        standby = stand.lead("standby", "--standby")
-        standby.wait_until_said("standing by")
-        again.wait_until_said("session.timeout.ms is 9000 from now on")  # so that the standby learns of its end in time
-        again.kill()
-        standby.wait_until_said("the lead is kept without a rebalance")
-        assert len(stand.rebalances) == rebalances
-
-        assert standby.terminate() == 0
-        refused = assignor_process(*stand.arguments)
-        assert (refused.returncode, "2 members, and one of them leads it" in refused.stderr) == (1, True)
-        for instance in (first, second):
-            assert (instance.state, instance.exceptions) == ("RUNNING", [])
-        assert set(first.tasks().active) | set(second.tasks().active) == TASKS
-        for ran in stand.rebalances:
-            comparison = ran.comparison()
-            assert comparison is not None
-            assert comparison.bytes_equal
 
 
 @pytest.mark.long
@@ -194,9 +151,3 @@ def _wait_for_interrupted(stand: _Stand, recorder: AssignorProcess, count: int) 
 
     recorder.wait_until(lambda: len(found()) >= count, f"{count} interrupted generations", _LONGEST_WAIT_S)
     return found()
-
-
-def _check_that_a_member_probes(ran: RerunRebalance) -> None:
-    """The new process, which is the lowest, has the deadline: it probes also when no leader of ours lives."""
-    assert ran.result.probing_rebalance_at_ms is not None
-    assert str(ran.recorded.snapshot.leader_process_id) == min(PROCESS_IDS[:2])

@@ -30,7 +30,10 @@ TEXT = """Topologies:
 
 def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path: Path) -> None:
     properties = tmp_path / "app.properties"
-    properties.write_text("application.id=b\nnum.standby.replicas=1\nmax.warmup.replicas=7\nlinger.ms=5\n")
+    assignor = "org.apache.kafka.streams.processor.internals.assignment.FallbackPriorTaskAssignor"
+    properties.write_text(
+        f"application.id=b\nnum.standby.replicas=1\nmax.warmup.replicas=7\ninternal.task.assignor.class={assignor}\n"
+    )
     chosen = group_choices(
         ["a", "b"],
         [],
@@ -43,28 +46,11 @@ def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path:
         ("a", "HighAvailabilityTaskAssignor", AssignmentConfigs(**common)),  # type: ignore[arg-type]
         (
             "b",
-            "HighAvailabilityTaskAssignor",
+            "FallbackPriorTaskAssignor",
             AssignmentConfigs(num_standby_replicas=2, max_warmup_replicas=7, **common),  # type: ignore[arg-type]
         ),
     ]
     assert all(each.topology == TopologySource() for each in chosen)
-
-
-@pytest.mark.parametrize(
-    ("class_name", "name"),
-    [
-        (
-            "org.apache.kafka.streams.processor.internals.assignment.FallbackPriorTaskAssignor",
-            "FallbackPriorTaskAssignor",
-        ),
-        ("org.apache.kafka.streams.processor.internals.assignment.StickyTaskAssignor", "LegacyStickyTaskAssignor"),
-    ],
-)
-def test_should_take_the_assignor_of_the_application(tmp_path: Path, class_name: str, name: str) -> None:
-    properties = tmp_path / "app.properties"
-    package = "org.apache.kafka.streams.processor.internals.assignment"
-    properties.write_text(f"internal.task.assignor.class={package}.{class_name}\n")
-    assert group_choices(["a"], [], [str(properties)], [], None)[0].assignor == name
 
 
 @pytest.mark.parametrize(
