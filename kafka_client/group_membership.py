@@ -241,7 +241,7 @@ class GroupMembership:
         give_up_at: float | None = None
         clock = asyncio.get_running_loop().time
         while True:
-            await call(self._settings, self._what("join"), self._find_coordinator)
+            await call(self._settings, self._request_name("join"), self._find_coordinator)
             try:
                 response = await self._parking.send(self._join_request(metadata, reason), self._coordinator)
                 if response.error_code == NONE:
@@ -255,7 +255,7 @@ class GroupMembership:
                 give_up_at = give_up_at or clock() + self._settings.api_timeout_s
                 if clock() > give_up_at:
                     raise KafkaUnavailable(
-                        f"Kafka at {self._settings.bootstrap_servers}: {self._what('join')}: {error}"
+                        f"Kafka at {self._settings.bootstrap_servers}: {self._request_name('join')}: {error}"
                     ) from None
                 await asyncio.sleep(_PAUSE_S)
 
@@ -289,7 +289,7 @@ class GroupMembership:
                 raise NotNow(f"broker {coordinator} did not answer within {REQUEST_TIMEOUT_MS}") from None
             return response
 
-        return await call(self._settings, self._what(verb), once)
+        return await call(self._settings, self._request_name(verb), once)
 
     async def _find_coordinator(self) -> int:
         if self._coordinator is None:
@@ -305,7 +305,7 @@ class GroupMembership:
             raise kind(text.format(self._member, generation_id=self._generation_id))
         check(code, f"group {self._member.group!r}")
 
-    def _what(self, verb: str) -> str:
+    def _request_name(self, verb: str) -> str:
         return f"{verb} group {self._member.group!r}"
 
     def _forget(self) -> None:

@@ -40,9 +40,8 @@ SET_CONFIG, DELETE_CONFIG = 0, 1
 """What to do with a config. Source: `AlterConfigOp.OpType`."""
 
 _TAGS = ("tags", TaggedFields)
-_TEXT, _COMPACT_TEXT = String("utf-8"), CompactString("utf-8")
-_ERROR = (("throttle_time_ms", Int32), ("error_code", Int16))
-_COMPACT_MEMBER = (("member_id", _COMPACT_TEXT), ("group_instance_id", _COMPACT_TEXT))
+_THROTTLED = ("throttle_time_ms", Int32)
+_ERROR = ("error_code", Int16)
 
 
 class VersionedRequest:
@@ -73,6 +72,14 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return numbers
 
 
+def _text(*names: str) -> tuple[Any, ...]:
+    return tuple((name, String("utf-8")) for name in names)
+
+
+def _compact(*names: str) -> tuple[Any, ...]:
+    return tuple((name, CompactString("utf-8")) for name in names)
+
+
 def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
     """The class of one version of a request. `request`, `response`: schemas. `flexible`: its headers have tags."""
     common = {"API_KEY": key, "API_VERSION": version}
@@ -81,64 +88,47 @@ def _version(name: str, key: int, version: int, request: Any, response: Any, *, 
     return type(f"{name}Request_v{version}", (RequestStruct,), fields)
 
 
+_OFFSETS = (("partition", Int32), ("offset", Int64), ("leader_epoch", Int32))
+_COMMITTED = ("partitions", CompactArray(*_OFFSETS, *_compact("metadata"), _ERROR, _TAGS))
+_DESCRIBED_MEMBER = (
+    *_text("member_id", "group_instance_id", "client_id", "client_host"),
+    ("member_metadata", Bytes),
+    ("member_assignment", Bytes),
+)
+
 OffsetFetch7 = _version(
     "OffsetFetch",
     9,
     7,
     Schema(
-        ("consumer_group", _COMPACT_TEXT),
-        ("topics", CompactArray(("topic", _COMPACT_TEXT), ("partitions", CompactArray(Int32)), _TAGS)),
+        *_compact("consumer_group"),
+        ("topics", CompactArray(*_compact("topic"), ("partitions", CompactArray(Int32)), _TAGS)),
         ("require_stable", Boolean),
         _TAGS,
     ),
-    Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "topics",
-            CompactArray(
-                ("topic", _COMPACT_TEXT),
-                (
-                    "partitions",
-                    CompactArray(
-                        ("partition", Int32),
-                        ("offset", Int64),
-                        ("leader_epoch", Int32),
-                        ("metadata", _COMPACT_TEXT),
-                        ("error_code", Int16),
-                        _TAGS,
-                    ),
-                ),
-                _TAGS,
-            ),
-        ),
-        ("error_code", Int16),
-        _TAGS,
-    ),
+    Schema(_THROTTLED, ("topics", CompactArray(*_compact("topic"), _COMMITTED, _TAGS)), _ERROR, _TAGS),
 )
 JoinGroup9 = _version(
     "JoinGroup",
     11,
     9,
     Schema(
-        ("group", _COMPACT_TEXT),
+        *_compact("group"),
         ("session_timeout", Int32),
         ("rebalance_timeout", Int32),
-        ("member_id", _COMPACT_TEXT),
-        ("group_instance_id", _COMPACT_TEXT),
-        ("protocol_type", _COMPACT_TEXT),
-        ("protocols", CompactArray(("name", _COMPACT_TEXT), ("metadata", CompactBytes), _TAGS)),
-        ("reason", _COMPACT_TEXT),
+        *_compact("member_id", "group_instance_id", "protocol_type"),
+        ("protocols", CompactArray(*_compact("name"), ("metadata", CompactBytes), _TAGS)),
+        *_compact("reason"),
         _TAGS,
     ),
     Schema(
-        *_ERROR,
+        _THROTTLED,
+        _ERROR,
         ("generation_id", Int32),
-        ("protocol_type", _COMPACT_TEXT),
-        ("protocol_name", _COMPACT_TEXT),
-        ("leader_id", _COMPACT_TEXT),
+        *_compact("protocol_type", "protocol_name", "leader_id"),
         ("skip_assignment", Boolean),
-        ("member_id", _COMPACT_TEXT),
-        ("members", CompactArray(*_COMPACT_MEMBER, ("metadata", CompactBytes), _TAGS)),
+        *_compact("member_id"),
+        ("members", CompactArray(*_compact("member_id", "group_instance_id"), ("metadata", CompactBytes), _TAGS)),
         _TAGS,
     ),
 )
@@ -146,16 +136,16 @@ Heartbeat3 = _version(
     "Heartbeat",
     12,
     3,
-    Schema(("group", _TEXT), ("generation_id", Int32), ("member_id", _TEXT), ("group_instance_id", _TEXT)),
-    Schema(*_ERROR),
+    Schema(*_text("group"), ("generation_id", Int32), *_text("member_id", "group_instance_id")),
+    Schema(_THROTTLED, _ERROR),
     flexible=False,
 )
 LeaveGroup3 = _version(
     "LeaveGroup",
     13,
     3,
-    Schema(("group", _TEXT), ("members", Array(("member_id", _TEXT), ("group_instance_id", _TEXT)))),
-    Schema(*_ERROR, ("members", Array(("member_id", _TEXT), ("group_instance_id", _TEXT), ("error_code", Int16)))),
+    Schema(*_text("group"), ("members", Array(*_text("member_id", "group_instance_id")))),
+    Schema(_THROTTLED, _ERROR, ("members", Array(*_text("member_id", "group_instance_id"), _ERROR))),
     flexible=False,
 )
 LeaveGroup5 = _version(
@@ -163,58 +153,40 @@ LeaveGroup5 = _version(
     13,
     5,
     Schema(
-        ("group", _COMPACT_TEXT), ("members", CompactArray(*_COMPACT_MEMBER, ("reason", _COMPACT_TEXT), _TAGS)), _TAGS
+        *_compact("group"),
+        ("members", CompactArray(*_compact("member_id", "group_instance_id", "reason"), _TAGS)),
+        _TAGS,
     ),
-    Schema(*_ERROR, ("members", CompactArray(*_COMPACT_MEMBER, ("error_code", Int16), _TAGS)), _TAGS),
+    Schema(
+        _THROTTLED, _ERROR, ("members", CompactArray(*_compact("member_id", "group_instance_id"), _ERROR, _TAGS)), _TAGS
+    ),
 )
 SyncGroup5 = _version(
     "SyncGroup",
     14,
     5,
     Schema(
-        ("group", _COMPACT_TEXT),
+        *_compact("group"),
         ("generation_id", Int32),
-        ("member_id", _COMPACT_TEXT),
-        ("group_instance_id", _COMPACT_TEXT),
-        ("protocol_type", _COMPACT_TEXT),
-        ("protocol_name", _COMPACT_TEXT),
-        ("assignments", CompactArray(("member_id", _COMPACT_TEXT), ("assignment", CompactBytes), _TAGS)),
+        *_compact("member_id", "group_instance_id", "protocol_type", "protocol_name"),
+        ("assignments", CompactArray(*_compact("member_id"), ("assignment", CompactBytes), _TAGS)),
         _TAGS,
     ),
-    Schema(
-        *_ERROR,
-        ("protocol_type", _COMPACT_TEXT),
-        ("protocol_name", _COMPACT_TEXT),
-        ("member_assignment", CompactBytes),
-        _TAGS,
-    ),
+    Schema(_THROTTLED, _ERROR, *_compact("protocol_type", "protocol_name"), ("member_assignment", CompactBytes), _TAGS),
 )
 DescribeGroups4 = _version(
     "DescribeGroups",
     15,
     4,
-    Schema(("groups", Array(_TEXT)), ("include_authorized_operations", Boolean)),
+    Schema(("groups", Array(String("utf-8"))), ("include_authorized_operations", Boolean)),
     Schema(
-        ("throttle_time_ms", Int32),
+        _THROTTLED,
         (
             "groups",
             Array(
-                ("error_code", Int16),
-                ("group", _TEXT),
-                ("state", _TEXT),
-                ("protocol_type", _TEXT),
-                ("protocol", _TEXT),
-                (
-                    "members",
-                    Array(
-                        ("member_id", _TEXT),
-                        ("group_instance_id", _TEXT),
-                        ("client_id", _TEXT),
-                        ("client_host", _TEXT),
-                        ("member_metadata", Bytes),
-                        ("member_assignment", Bytes),
-                    ),
-                ),
+                _ERROR,
+                *_text("group", "state", "protocol_type", "protocol"),
+                ("members", Array(*_DESCRIBED_MEMBER)),
                 ("authorized_operations", Int32),
             ),
         ),
@@ -225,47 +197,27 @@ ListGroups5 = _version(
     "ListGroups",
     16,
     5,
-    Schema(("states", CompactArray(_COMPACT_TEXT)), ("types", CompactArray(_COMPACT_TEXT)), _TAGS),
+    Schema(("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8"))), _TAGS),
     Schema(
-        *_ERROR,
-        (
-            "groups",
-            CompactArray(
-                ("group", _COMPACT_TEXT),
-                ("protocol_type", _COMPACT_TEXT),
-                ("state", _COMPACT_TEXT),
-                ("type", _COMPACT_TEXT),
-                _TAGS,
-            ),
-        ),
-        _TAGS,
+        _THROTTLED, _ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS)), _TAGS
     ),
 )
 """All groups of one broker with their types (KIP-848); brokers before 3.8 do not know this version."""
 CreateTopics4 = _version(
     "CreateTopics", 19, 4, CreateTopicsRequest_v3.SCHEMA, CreateTopicsResponse_v3.SCHEMA, flexible=False
 )
+_CHANGES = Array(*_text("name"), ("config_operation", Int8), *_text("value"))
 IncrementalAlterConfigs0 = _version(
     "IncrementalAlterConfigs",
     44,
     0,
     Schema(
-        (
-            "resources",
-            Array(
-                ("resource_type", Int8),
-                ("resource_name", _TEXT),
-                ("configs", Array(("name", _TEXT), ("config_operation", Int8), ("value", _TEXT))),
-            ),
-        ),
+        ("resources", Array(("resource_type", Int8), *_text("resource_name"), ("configs", _CHANGES))),
         ("validate_only", Boolean),
     ),
     Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "responses",
-            Array(("error_code", Int16), ("error_message", _TEXT), ("resource_type", Int8), ("resource_name", _TEXT)),
-        ),
+        _THROTTLED,
+        ("responses", Array(_ERROR, *_text("error_message"), ("resource_type", Int8), *_text("resource_name"))),
     ),
     flexible=False,
 )

@@ -159,16 +159,16 @@ class ClusterAdmin:
 
 
 async def first_contact(
-    admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, say: Callable[[str], None]
+    admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, report: Callable[[str], None]
 ) -> bool:
     """Ask the cluster for its brokers before anything else, so that a wrong address is reported within seconds.
 
-    True when the cluster answered, False when `stopped` was set first. `say` receives one line when the answer takes
+    True when the cluster answered, False when `stopped` was set first. `report` receives one line when the answer takes
     longer than 3 s. Raises KafkaClientError.
     """
     notice = asyncio.get_running_loop().call_later(
         _SLOW_S,
-        say,
+        report,
         f"Kafka at {settings.bootstrap_servers} has not answered yet; "
         f"asking for {settings.api_timeout_s:g} s at most (default.api.timeout.ms)",
     )

@@ -109,7 +109,7 @@ class CopartitionChoice:
                     nodes = ", ".join(shown[indexes[0]].node for indexes in answered.values())
                     raise InputError(
                         f"the answer {','.join(sorted(topics))} fits several joins and cogroups: {nodes}. "
-                        f"{_what_it_decides(outcomes)}; give the topology as JSON",
+                        f"{_consequence(outcomes)}; give the topology as JSON",
                         COPARTITIONED,
                     )
 
@@ -138,7 +138,7 @@ class CopartitionChoice:
         hidden = [each.node for each, _ in calls if each.earliest < each.latest]
         raise InputError(
             "the text does not say in which order the program made the joins and cogroups with names of its own: "
-            f"{', '.join(hidden)}. {_what_it_decides(different)}; give the topology as JSON",
+            f"{', '.join(hidden)}. {_consequence(different)}; give the topology as JSON",
             "co-partitioned topics",
         )
 
@@ -211,7 +211,7 @@ class CopartitionChoice:
             ways += [f"{NOT_COPARTITIONED} {group}" for group in groups]
         return (
             f"the text does not say whether Kafka requires equal numbers of partitions of {' or of '.join(groups)}: "
-            f"{found.reason}. {_what_it_decides(outcomes)}; say {' or '.join(ways)}"
+            f"{found.reason}. {_consequence(outcomes)}; say {' or '.join(ways)}"
         )
 
     def _assumption(self, found: Copartitioning, chosen: Sources) -> str:
@@ -252,7 +252,7 @@ def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ..
                 begun.append(((*order, index), number))
 
 
-def _what_it_decides(outcomes: Sequence[Mapping[str, int] | str]) -> str:
+def _consequence(outcomes: Sequence[Mapping[str, int] | str]) -> str:
     if MISSING_TOPICS in outcomes:
         return "What it decides is not known while source topics are missing"
     counts = [each for each in outcomes if not isinstance(each, str)]

@@ -36,13 +36,14 @@ _DEFAULT_CONFIGS = AssignmentConfigs()
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
-    """`assumptions`: one sentence for each thing that the text does not say and that was assumed. `stores_in_doubt`:
-    the stores whose kind (key-value, windowed, versioned) was assumed, each with the kinds that it can have.
+    """`assumptions`: one sentence for each thing that the text does not say and that was assumed.
+    `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each with the kinds
+    that it can have.
     """
 
     topology: GroupTopology
     assumptions: tuple[str, ...] = ()
-    stores_in_doubt: tuple[str, ...] = ()
+    stores_of_unknown_kind: tuple[str, ...] = ()
 
 
 def topology_from_description(

@@ -51,7 +51,7 @@ def described_graph(
     """
     topics = dict(_source_topics(read, partition_counts))
     nodes = _nodes(read, topics)
-    assumptions = [*_said_of_sources(read, topics), *_said_of_sinks(read)]
+    assumptions = [*_source_assumptions(read, topics), *_sink_assumptions(read)]
     internal = _internal_topics(nodes, application_id, partition_counts or {}, assumptions)
     definition = TopologyDefinition(nodes, {}, _global_stores(read), dict.fromkeys(internal), ())
     _check_groups(read, definition)
@@ -124,14 +124,14 @@ def _fitting(node: ReadNode, pattern: str, partition_counts: Mapping[str, int]) 
     return tuple(sorted(topic for topic in partition_counts if topic not in _NOT_FOR_PATTERNS and fits(topic)))
 
 
-def _said_of_sources(read: Sequence[ReadSubtopology], topics: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _source_assumptions(read: Sequence[ReadSubtopology], topics: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for node in (node for each in read for node in each.nodes if node.kind == "Source"):
         if node.pattern is not None and topics[node.name] != node.items:
             now = ", ".join(topics[node.name]) or "none"
             yield f"source {node.name} reads by pattern; the topics of the cluster that fit it now are: {now}"
 
 
-def _said_of_sinks(read: Sequence[ReadSubtopology]) -> Iterator[str]:
+def _sink_assumptions(read: Sequence[ReadSubtopology]) -> Iterator[str]:
     for node in (node for each in read for node in each.nodes if node.by_record):
         yield f"sink {node.name} chooses a topic for each record: assumed to be writing to no internal topic"
 

@@ -65,7 +65,7 @@ def topology_from_cluster(
     ]
     if not subtopologies:
         raise InputError("no task has been assigned yet; give the Topology#describe text", "assigned")
-    assumptions += _said_of_what_is_missing(subtopologies, subscribed)
+    assumptions += _gap_assumptions(subtopologies, subscribed)
     known = changelogs or {}
     _check_known(subtopologies, known)
     _place_changelogs(subtopologies, application_id, partition_counts, known, assumptions)
@@ -117,7 +117,7 @@ def _seen(
     )
 
 
-def _said_of_what_is_missing(seen: Sequence[_InferredSubtopology], subscribed: Collection[str]) -> Iterator[str]:
+def _gap_assumptions(seen: Sequence[_InferredSubtopology], subscribed: Collection[str]) -> Iterator[str]:
     assigned = {topic for each in seen for topic in each.topics}
     idle = sorted(set(subscribed) - assigned)
     if idle:

@@ -115,7 +115,7 @@ def described_stores(
     _check_facts(definition, users, facts)
     topics = {store: f"{application_id}-{store}-changelog" for store in users}
     there = {store for store, topic in topics.items() if topic in (seen.partition_counts or {})}
-    telling = seen.partition_counts is not None and (has_run or bool(there))
+    shows_changelogs = seen.partition_counts is not None and (has_run or bool(there))
     stores: dict[str, StoreDefinition] = {}
     assumptions: list[str] = []
     guessed: list[str] = []
@@ -136,20 +136,20 @@ def described_stores(
             assumed.append(store)
         if known is not None:
             stores[store] = known
-        elif store in there or not telling or creates_missing:
+        elif store in there or not shows_changelogs or creates_missing:
             kinds = possible_kinds(store, users[store], definition.repartition_topics)
             changelog = _changelog(store, topics[store], seen, facts, kinds)
             stores[store] = StoreDefinition(store, changelog or (_KEPT_FOR_EVER if kinds == JOIN_WINDOW else LOGGED))
             guessed += [] if store in there else [store]
             if changelog is None and not (store in there and seen.changelog_configs is None):
-                (endless if kinds == JOIN_WINDOW else unknown).append(f"{store} ({_in_words(kinds)})")
+                (endless if kinds == JOIN_WINDOW else unknown).append(f"{store} ({_kinds_text(kinds)})")
         else:
             table_topic = _table_topic(definition, store, users[store])
             stores[store] = StoreDefinition(store, None if table_topic is None else LOGGED, table_topic)
             what = "not logged" if table_topic is None else f"restored from its source topic {table_topic}"
             assumptions.append(f"{topics[store]} is not on the cluster: store {store} assumed to be {what}")
     if open_:
-        raise InputError(_how_to_tell(open_), "stores")
+        raise InputError(_ambiguous_changelogs(open_), "stores")
     if guessed:
         assumptions.append(f"assumed to be logged, each to a changelog of its own: {', '.join(guessed)}")
     if unknown:
@@ -178,7 +178,7 @@ def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNod
     return None
 
 
-def _how_to_tell(open_: Mapping[str, str]) -> str:
+def _ambiguous_changelogs(open_: Mapping[str, str]) -> str:
     stores = ", ".join(f"{store} (of topic {topic})" for store, topic in open_.items())
     one, topic = next(iter(open_.items()))
     return (
@@ -212,7 +212,7 @@ def _changelog(
     return LOGGED if kinds == KEY_VALUE else None
 
 
-def _in_words(kinds: StoreKinds) -> str:
+def _kinds_text(kinds: StoreKinds) -> str:
     words = [_KIND_WORDS[kind] for kind in kinds]
     if len(words) == 1:
         return f"{words[0]}, retention not known"

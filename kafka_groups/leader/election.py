@@ -47,9 +47,11 @@ class LeadTaken(AssignorFault):
 class Election:
     """One candidate. Belongs to one event loop, as `async with`."""
 
-    def __init__(self, settings: ClientSettings, group: str, session: OwnSession, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: ClientSettings, group: str, session: OwnSession, report: Callable[[str], None]
+    ) -> None:
         self._group = group
-        self._say = say
+        self._report = report
         self._session = session
         self._membership = GroupMembership(
             settings,
@@ -79,7 +81,7 @@ class Election:
                 f"another `assignor lead` leads group {self._group!r}; start this one with --standby to take over when "
                 "it ends"
             )
-        self._say(f"standing by: another process leads group {self._group!r}")
+        self._report(f"standing by: another process leads group {self._group!r}")
         while not joined.is_leader:
             joined = await self._next()
 
@@ -108,7 +110,7 @@ class Election:
                     hint = "give one with --session-timeout-ms; for an election it is two thirds of that"
                     raise InvalidSessionTimeout(f"{error} ({hint})") from None
                 self._membership.session_timeout_ms = self._session.in_election_ms
-                self._say(
+                self._report(
                     f"the brokers refuse a session of {refused_ms} ms; the next try is {self._session.in_election_ms} "
                     "ms, which also bounds how long a dead leader holds up a rebalance"
                 )
@@ -126,7 +128,7 @@ class Election:
             except (GroupRebalancing, StaleGeneration, UnknownMember):
                 is_over = True
             except KafkaUnavailable as error:
-                self._say(f"election: {error}")
+                self._report(f"election: {error}")
 
     async def _join(self, reason: str) -> JoinedGeneration:
         while True:

@@ -25,7 +25,7 @@ from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
 from rebalance_analysis.presentation.quantities import counted
 
-_LOOK_AGAIN_S = 1.0
+_POLL_INTERVAL_S = 1.0
 LEAVES_AT_ONCE = "it did not get the lead, and takes no tasks"
 
 CLASSIC = "classic"
@@ -105,7 +105,7 @@ class GroupEntry:
     settings: LeadSettings
     admin: ClusterAdmin
     membership: GroupMembership
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     took_over_a_rebalance: bool = False
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
@@ -126,8 +126,8 @@ class GroupEntry:
             if not has_reported:
                 has_reported = True
                 group = self.settings.group
-                self.say(f"waiting until group {group!r} is empty: it has members, and one of them leads")
-            await asyncio.sleep(_LOOK_AGAIN_S)
+                self.report(f"waiting until group {group!r} is empty: it has members, and one of them leads")
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
         """None when this member did not get the lead and has left."""

@@ -33,11 +33,11 @@ from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members
 from kafka_groups.leader.own_member import own_subscription
 from kafka_groups.leader.rebalance_decider import DecidedRebalance, LedRebalanceFailed, RebalanceDecider
-from kafka_groups.leader.rebalance_records import RebalanceRecords, progress_text, seen_rebalance, why_in_words
+from kafka_groups.leader.rebalance_records import RebalanceRecords, progress_text, seen_rebalance, trigger_text
 from kafka_groups.leader.source_topics import (
     PartitionCounts,
-    change_in_words,
-    mismatch_in_words,
+    change_text,
+    mismatch_text,
     partitions_after,
     partitions_without_owner,
 )
@@ -74,7 +74,7 @@ class Leader:
         membership: GroupMembership,
         work: RebalanceDecider,
         records: RebalanceRecords,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         session_timeout_ms: Callable[[], int],
     ) -> None:
         """`session_timeout_ms`: returns the time-out that the next join should ask for."""
@@ -82,10 +82,10 @@ class Leader:
         self._session_timeout_ms = session_timeout_ms
         self._admin = admin
         self._membership = membership
-        self._entry = GroupEntry(settings, admin, membership, say)
+        self._entry = GroupEntry(settings, admin, membership, report)
         self._work = work
         self._records = records
-        self._say = say
+        self._report = report
         self._version = LATEST_SUPPORTED_VERSION
         self._seen: SeenRebalance | None = None
         self._reason = ""
@@ -107,10 +107,10 @@ class Leader:
             except (GroupRebalancing, StaleGeneration):
                 joined = await self._patiently(self._rejoined)
             except UnknownMember:
-                self._say("the group no longer knows this member: its session expired or it was removed")
+                self._report("the group no longer knows this member: its session expired or it was removed")
                 joined = await self._patiently(self._joined_as_new_member)
             except KafkaUnavailable as error:
-                self._say(str(error))
+                self._report(str(error))
                 joined = await self._patiently(self._rejoined)
 
     async def _rejoined(self) -> JoinedGeneration:
@@ -132,7 +132,7 @@ class Leader:
             except StaleGeneration:
                 continue
             except KafkaUnavailable as error:
-                self._say(str(error))
+                self._report(str(error))
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
     async def _generation(self, joined: JoinedGeneration) -> JoinedGeneration | None:
@@ -162,7 +162,7 @@ class Leader:
             await self._membership.sync({})
             await self._membership.heartbeat()  # brokers apply a new session time-out from the next heartbeat on
             timeout_ms = self._membership.session_timeout_ms
-            self._say(f"session.timeout.ms is {timeout_ms} from now on, because a standby has come or gone")
+            self._report(f"session.timeout.ms is {timeout_ms} from now on, because a standby has come or gone")
         self._reason = watched.reason
         return None
 
@@ -176,7 +176,7 @@ class Leader:
         members = group_members(self._settings.group, joined_members, joined.member_id)
         self._version = members.version
         for member, fault in members.unreadable.items():
-            self._say(
+            self._report(
                 f"generation {joined.generation_id}: the subscription of member {member} cannot be read, so it gets no "
                 f"tasks; stop it ({fault})"
             )
@@ -200,9 +200,9 @@ class Leader:
         took_ms = round((time.monotonic() - began) * 1000)
         if decided.led is None:
             self._seen = None
-            self._say(f"generation {joined.generation_id}: leading a group without members of the application")
+            self._report(f"generation {joined.generation_id}: leading a group without members of the application")
             return _Watched()
-        await self._report(joined.generation_id, decided, decided.led, own_reason, took_ms)
+        await self._record_and_report(joined.generation_id, decided, decided.led, own_reason, took_ms)
         result = decided.led.result
         kept_here = decided.led.snapshot.leader_process_id is None
         return _Watched(
@@ -212,12 +212,12 @@ class Leader:
 
     def _report_mismatch(self, generation_id: int, members: GroupMembers) -> None:
         """Report a mismatch once, not in every rebalance of a roll-out."""
-        mismatch, before = mismatch_in_words(self._work.topics, members.topics), self._mismatch
+        mismatch, before = mismatch_text(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
         if mismatch and mismatch != before:
-            self._say(f"generation {generation_id}: {mismatch}")
+            self._report(f"generation {generation_id}: {mismatch}")
 
-    async def _report(
+    async def _record_and_report(
         self, generation_id: int, decided: DecidedRebalance, led: LedRebalance, own_reason: str, took_ms: int
     ) -> None:
         await self._record(generation_id, decided.now_ms, led)
@@ -225,7 +225,7 @@ class Leader:
         self._seen = await asyncio.to_thread(
             seen_rebalance, self._settings.group, generation_id, decided.now_ms, led, before
         )
-        self._say(progress_text(generation_id, led, why_in_words(self._seen, before, own_reason), took_ms))
+        self._report(progress_text(generation_id, led, trigger_text(self._seen, before, own_reason), took_ms))
 
     async def _record(self, generation_id: int, now_ms: int, led: LedRebalance) -> None:
         self._unassigned.pop(generation_id, None)
@@ -248,7 +248,7 @@ class Leader:
     async def _resume(self, joined: JoinedGeneration) -> _Watched:
         """The group kept its assignments while this leader was away. Check topics and topology for changes since."""
         await self._membership.sync({})
-        self._say(f"generation {joined.generation_id}: the lead is kept without a rebalance")
+        self._report(f"generation {joined.generation_id}: the lead is kept without a rebalance")
         wanted = (*self._work.topics, *self._work.changelogs)
         topics = await self._admin.topics(wanted)
         partitions = {name: topics[name].partitions for name in self._work.topics if name in topics}
@@ -264,7 +264,7 @@ class Leader:
     async def _follow(self, joined: JoinedGeneration) -> None:
         assignment = await self._membership.sync({})
         partitions = counted(len(decode_assignment(assignment).partitions) if assignment else 0, "partition")
-        self._say(
+        self._report(
             f"generation {joined.generation_id}: following another leader, which assigned {partitions} to this member; "
             "their tasks stay idle"
         )
@@ -282,7 +282,7 @@ class Leader:
             try:
                 await self._membership.heartbeat()
             except KafkaUnavailable as error:
-                self._say(str(error))
+                self._report(str(error))
                 continue
             if needs_another_session is not None and needs_another_session():
                 return _NEW_SESSION
@@ -313,9 +313,9 @@ class Leader:
             try:
                 topics = await self._admin.topics(self._work.topics)
             except KafkaUnavailable as error:
-                self._say(str(error))
+                self._report(str(error))
                 continue
-            change = change_in_words(before, {name: topic.partitions for name, topic in topics.items()})
+            change = change_text(before, {name: topic.partitions for name, topic in topics.items()})
             if change is not None and change == last:
                 return change
             last = change

@@ -41,7 +41,7 @@ from rebalance_analysis.reading.own_assignors import load_own_assignor
 
 _LONGEST_WAY_OUT_S = 10.0
 _LONGEST_REPORT_S = 3.0
-_WHAT_TO_DO = (
+_STORE_ADVICE = (
     "say what each of these stores is before the application starts, so that its changelog is created as a JVM creates "
     "it: --store STORE=key-value, --store STORE=retention.ms:N (windowed) or --store STORE=history.retention.ms:N "
     "(versioned)"
@@ -88,8 +88,8 @@ class LedApplication:
             except InputError as error:
                 raise InputError(str(error), self.file.path) from None
             topology, assumptions = described.topology, described.assumptions
-            if described.stores_in_doubt:
-                assumptions = (*assumptions, _WHAT_TO_DO)
+            if described.stores_of_unknown_kind:
+                assumptions = (*assumptions, _STORE_ADVICE)
         assignor = as_assignor(self.assignor or self.file.assignor or DEFAULT_ASSIGNOR, "--assignor")
         return RebalanceSnapshot(assignor, placement, group, topology, Cluster((), {}), {}), assumptions
 
@@ -113,20 +113,20 @@ async def lead_until_stopped(
     application: LedApplication,
     output: str | None,
     coordinator: CoordinatorAddress | None,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     """Lead until SIGTERM or SIGINT. `output`, `coordinator`: see `RebalanceRecords`. Raises AssignorFault, whose
     message is one line for the user.
     """
-    records = RebalanceRecords(output, coordinator, say)
+    records = RebalanceRecords(output, coordinator, report)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     async with ClusterAdmin(client) as admin:
-        if not await first_contact(admin, client, stopped, say):
+        if not await first_contact(admin, client, stopped, report):
             return
-        definition = await _definition(admin, settings, application, say)
+        definition = await _definition(admin, settings, application, report)
 
         async def redefine() -> RebalanceSnapshot:
             return await _definition(admin, settings, application, lambda _: None)
@@ -136,7 +136,7 @@ async def lead_until_stopped(
             definition,
             load_own_assignor(definition.assignor) if is_class_path(definition.assignor) else None,
             settings.retry_timeout_ms / 1000,
-            say,
+            report,
             redefine if application.file.topology is None else None,
         )
         session = OwnSession(settings.session_timeout_ms)
@@ -149,7 +149,7 @@ async def lead_until_stopped(
             settings.group_instance_id,
         )
         async with (
-            Election(client, settings.group, session, say) as election,
+            Election(client, settings.group, session, report) as election,
             GroupMembership(client, member) as membership,
         ):
             leader = Leader(
@@ -158,14 +158,14 @@ async def lead_until_stopped(
                 membership,
                 work,
                 records,
-                say,
+                report,
                 session_timeout_ms=lambda: session.in_group_ms(has_standby=election.has_standby),
             )
-            await _Run(election, membership, leader, records, settings, say).until(stopped)
+            await _Run(election, membership, leader, records, settings, report).until(stopped)
 
 
 async def _definition(
-    admin: ClusterAdmin, settings: LeadSettings, application: LedApplication, say: Callable[[str], None]
+    admin: ClusterAdmin, settings: LeadSettings, application: LedApplication, report: Callable[[str], None]
 ) -> RebalanceSnapshot:
     counts: Mapping[str, int] = {}
     configs: ChangelogConfigs = {}
@@ -175,10 +175,10 @@ async def _definition(
         try:
             configs = await admin.topic_configs(changelogs, only_own=True)
         except KafkaRefused as error:  # the stores are then treated as if they had no changelog yet
-            say(f"topology: the configs of the changelogs cannot be read, grant DESCRIBE_CONFIGS: {error}")
+            report(f"topology: the configs of the changelogs cannot be read, grant DESCRIBE_CONFIGS: {error}")
     definition, assumptions = application.definition(settings.group, counts, configs)
     for assumption in assumptions:
-        say(f"topology: {assumption}")
+        report(f"topology: {assumption}")
     return definition
 
 
@@ -189,7 +189,7 @@ class _Run:
     leader: Leader
     records: RebalanceRecords
     settings: LeadSettings
-    say: Callable[[str], None]
+    report: Callable[[str], None]
 
     async def until(self, stopped: asyncio.Event) -> None:
         group = self.settings.group
@@ -210,16 +210,16 @@ class _Run:
             await self._hand_back("the lead is handed back")
             raise
         if self.election.has_standby:
-            self.say("stopping: the standby takes over")
+            self.report("stopping: the standby takes over")
             await self._resign()
         else:
             await self._hand_back("assignor lead was stopped")
-            self.say(f"stopped: left group {group!r}; one of its own members leads it from now on")
-        await self.records.report_rest(_LONGEST_REPORT_S)
+            self.report(f"stopped: left group {group!r}; one of its own members leads it from now on")
+        await self.records.send_remaining_reports(_LONGEST_REPORT_S)
 
     async def _work(self) -> None:
         await self.election.win(self.settings.stand_by)
-        await first_of(self.leader.lead(), self.election.keep(), self.records.report())
+        await first_of(self.leader.lead(), self.election.keep(), self.records.send_reports())
 
     async def _hand_back(self, reason: str) -> None:
         await self._try(self.membership.leave(reason))
@@ -234,4 +234,4 @@ class _Run:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):
                 await leaving
         except (AssignorFault, TimeoutError) as error:
-            self.say(f"could not leave: {error or 'no answer'}; the session will expire")
+            self.report(f"could not leave: {error or 'no answer'}; the session will expire")

@@ -77,7 +77,7 @@ class RebalanceDecider:
     definition: RebalanceSnapshot
     task_assignor: TaskAssignor | None
     timeout_s: float
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     redefine: Callable[[], Awaitable[RebalanceSnapshot]] | None = None
     _failing_since: float | None = None
 
@@ -116,7 +116,7 @@ class RebalanceDecider:
                 reason = f"{type(error).__name__}: {error}"
             if clock() + pause_s >= give_up_at:
                 raise LedRebalanceFailed(f"generation {generation_id}: the rebalance failed: {reason}", last)
-            self.say(f"generation {generation_id}: the rebalance failed; next try in {pause_s:g} s: {reason}")
+            self.report(f"generation {generation_id}: the rebalance failed; next try in {pause_s:g} s: {reason}")
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -156,7 +156,7 @@ class RebalanceDecider:
             self.definition = definition
             changes = [f"{topic} is read too" for topic in sorted(now - before)]
             changes += [f"{topic} is no longer read" for topic in sorted(before - now)]
-            self.say(f"topology: by pattern, {', '.join(changes)}")
+            self.report(f"topology: by pattern, {', '.join(changes)}")
 
 
 async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assignments: Mapping[str, bytes]) -> None:

@@ -38,10 +38,12 @@ class RebalanceRecords:
     none.
     """
 
-    def __init__(self, output: str | None, coordinator: CoordinatorAddress | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, output: str | None, coordinator: CoordinatorAddress | None, report: Callable[[str], None]
+    ) -> None:
         self._output = output
         self._coordinator = coordinator
-        self._say = say
+        self._report = report
         self._waiting: asyncio.Queue[Mapping[str, object]] = asyncio.Queue(_MOST_WAITING_REPORTS)
         if output is not None and output != STDOUT:
             prepare(output)
@@ -55,33 +57,33 @@ class RebalanceRecords:
                 for line in (*interrupted, document):
                     await asyncio.to_thread(append, self._output, line)
             except OSError as error:
-                self._say(f"{self._output}: the rebalance cannot be written: {error.strerror}")
+                self._report(f"{self._output}: the rebalance cannot be written: {error.strerror}")
         if self._coordinator is not None:
             if self._waiting.full():
                 self._waiting.get_nowait()
-                self._say("a rebalance is not reported: the coordinator has not answered for too long")
+                self._report("a rebalance is not reported: the coordinator has not answered for too long")
             self._waiting.put_nowait(document)
 
-    async def report(self) -> None:
+    async def send_reports(self) -> None:
         """Report waiting rebalances one after the other until cancelled."""
         while True:
             await self._send(await self._waiting.get())
 
-    async def report_rest(self, timeout_s: float) -> None:
+    async def send_remaining_reports(self, timeout_s: float) -> None:
         """Report the rebalances that still wait, for at most `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not self._waiting.empty():
                     await self._send(self._waiting.get_nowait())
         except TimeoutError:
-            self._say("the last rebalances are not reported: the coordinator does not answer")
+            self._report("the last rebalances are not reported: the coordinator does not answer")
 
     async def _send(self, document: Mapping[str, object]) -> None:
         assert self._coordinator is not None, "nothing waits without one"
         try:
             await asyncio.to_thread(report_rebalance, self._coordinator, document)
         except AssignorFault as error:
-            self._say(f"the rebalance is not reported: {error}")
+            self._report(f"the rebalance is not reported: {error}")
 
 
 def prepare(path: str) -> None:
@@ -134,7 +136,7 @@ def seen_rebalance(
     return see(PastRebalance(generation_id, RerunRebalance(recorded, led.result)), before)
 
 
-def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
+def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
     """The trigger of the rebalance, as far as it is known. `own_reason`: why this leader rejoined, empty if it did
     not.
     """

@@ -35,7 +35,7 @@ def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topic
     return {topic: counts[topic] for topic in topics if topic in counts}
 
 
-def change_in_words(before: PartitionCounts, after: PartitionCounts) -> str | None:
+def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
     """The first three changes as text, None when nothing changed."""
     changes = [
         f"source topic {topic} appeared"
@@ -65,7 +65,7 @@ def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[byte
     return len(wanted)
 
 
-def mismatch_in_words(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
+def mismatch_text(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
     """A message for the operator when subscriptions and topology differ; empty when they are equal.
 
     `topics`: all that the topology reads. `subscribed`: member id to the topics of its subscription.

@@ -24,7 +24,7 @@ from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.rebalance_reports import report_rebalance
 from kafka_groups.recorder.choices import GroupChoices
 from kafka_groups.recorder.generations import LastSeen, NotStreams
-from kafka_groups.recorder.group_recorder import GroupRecorder, PolledRebalance, ReadRebalance, Say
+from kafka_groups.recorder.group_recorder import GroupRecorder, PolledRebalance, ReadRebalance, Report
 from kafka_groups.recorder.output import Output, Position
 from kafka_groups.recorder.rebalance_line import decoded_rebalance
 from rebalance_analysis.presentation.quantities import counted
@@ -55,7 +55,7 @@ class Following:
     groups: Sequence[GroupChoices]
     output: Output
     limits: RecordingLimits
-    say: Say
+    report: Report
     from_start: bool = False
     poll_interval_s: float = 0.5
     coordinator: CoordinatorAddress | None = None
@@ -73,7 +73,7 @@ class Following:
         if self.limits.seconds is not None:
             asyncio.get_running_loop().call_later(self.limits.seconds, self.stop.set)
         async with ClusterAdmin(self.settings) as admin:
-            if not await first_contact(admin, self.settings, self.stop, self.say):
+            if not await first_contact(admin, self.settings, self.stop, self.report):
                 return
             partitions, before = await self._offsets_topic(admin)
             if partitions == 0:
@@ -94,7 +94,7 @@ class Following:
             if self.limits.at_end:
                 break
             if before is None:
-                self.say("this cluster has no group yet; waiting for the first")
+                self.report("this cluster has no group yet; waiting for the first")
             before = time.monotonic(), frozenset(found)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TOPIC_POLL_INTERVAL_S):
@@ -118,14 +118,14 @@ class _Reading:
         self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicNames | None
     ) -> None:
         self._following = following
-        self._say = following.say
+        self._report = following.report
         self._topic = topic
         position = following.output.position or Position()
         self._resumed = frozenset(position.groups)
         self._positions = dict(position.partitions)
         self._groups = {
             choices.group: GroupRecorder(
-                choices, admin, position.groups.get(choices.group), following.poll_interval_s, following.say
+                choices, admin, position.groups.get(choices.group), following.poll_interval_s, following.report
             )
             for choices in following.groups
         }
@@ -179,7 +179,7 @@ class _Reading:
         if self._following.coordinator is not None:
             for group, document in self._following.output.last_lines().items():
                 if group in self._groups:
-                    await self._report(document)  # the last run may have ended before it reported this line
+                    await self._send_report(document)  # the last run may have ended before it reported this line
 
     async def _take(self, batch: GroupRecords) -> None:
         """Handle a batch. Positions advance only when the whole batch is handled."""
@@ -222,7 +222,7 @@ class _Reading:
                 self._check_refused()
         except (DecodeError, InputError) as fault:
             self._following.unusable += 1
-            self._say(f"{recorder.group}: a rebalance cannot be recorded and is skipped: {fault}")
+            self._report(f"{recorder.group}: a rebalance cannot be recorded and is skipped: {fault}")
         return False
 
     async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
@@ -233,7 +233,8 @@ class _Reading:
                 return await recorder.poll(read)
             except KafkaUnavailable as fault:
                 if not has_reported:
-                    self._say(f"{recorder.group}: generation {read.decoded.rebalance.value.generation} waits: {fault}")
+                    generation = read.decoded.rebalance.value.generation
+                    self._report(f"{recorder.group}: generation {generation} waits: {fault}")
                     has_reported = True
                 if self._following.stop.is_set():
                     return None
@@ -256,23 +257,23 @@ class _Reading:
         members = counted(len(value.members), "member")
         summary = f"; {line.summary}" if line.summary else ""
         for interrupted in line.interrupted:
-            self._say(f"{recorder.group}: generation {interrupted['generation_id']} never got an assignment")
-        self._say(f"{recorder.group}: generation {value.generation}, {members}{summary}")
+            self._report(f"{recorder.group}: generation {interrupted['generation_id']} never got an assignment")
+        self._report(f"{recorder.group}: generation {value.generation}, {members}{summary}")
         if line.differences:
-            self._say(
+            self._report(
                 f"{recorder.group}: with this topology, assignor and configs, 4.3.1 would have decided differently: "
                 f"{line.differences[0]}"
             )
-        await self._report(line.document)
+        await self._send_report(line.document)
 
-    async def _report(self, document: Mapping[str, object]) -> None:
+    async def _send_report(self, document: Mapping[str, object]) -> None:
         coordinator = self._following.coordinator
         if coordinator is None:
             return
         try:
             await asyncio.to_thread(report_rebalance, coordinator, document)
         except AssignorFault as fault:
-            self._say(f"not reported: {fault}")
+            self._report(f"not reported: {fault}")
 
     def _check_refused(self) -> None:
         """A group may have been of another kind in the past; only its present kind counts. Raises NotStreams when no
@@ -283,7 +284,7 @@ class _Reading:
         for group, fault in self._refused.items():
             if group not in self._reported_refusals:
                 self._reported_refusals.add(group)
-                self._say(f"{fault}; the other groups are recorded")
+                self._report(f"{fault}; the other groups are recorded")
 
     def _at_end(self) -> bool:
         return all(self._positions.get(number, 0) >= end for number, end in self._ends.items())
@@ -295,9 +296,9 @@ class _Reading:
             if group in self._refused:
                 continue
             if seen.generation is None:
-                self._say(f"{group}: there is no such group yet; waiting for its first generation")
+                self._report(f"{group}: there is no such group yet; waiting for its first generation")
             else:
-                self._say(f"{group}: generation {seen.generation}, {seen.members} members; following")
+                self._report(f"{group}: generation {seen.generation}, {seen.members} members; following")
 
     def _mark(self, line: tuple[GroupRecorder, PolledRebalance] | None = None) -> None:
         """Have this line written, and then the present position saved."""

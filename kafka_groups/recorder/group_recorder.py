@@ -32,7 +32,7 @@ from kafka_groups.recorder.rebalance_line import (
     snapshot_of,
 )
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 _LONGEST_SEARCH_S = 20.0
 _LONGEST_SEARCH_AFTER_NONE_S = 1.0
@@ -79,14 +79,14 @@ class GroupRecorder:
     """`write_from`: rebalances whose record has a lower offset reveal tasks, and are not written."""
 
     def __init__(
-        self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, poll_interval_s: float, say: Say
+        self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, poll_interval_s: float, report: Report
     ) -> None:
         self.group = choices.group
         self.generations = GroupGenerations(choices.group, seen)
         self.write_from = 0
         self._choices = choices
         self._admin = admin
-        self._say = say
+        self._report = report
         self._longest_search_s = _LONGEST_SEARCH_S
         self._shown = ShownTasks()
         self._comparison = LineComparison(choices.task_assignor)
@@ -175,7 +175,7 @@ class GroupRecorder:
         if assumptions != self._reported_assumptions:
             for text in assumptions:
                 if text not in self._reported_assumptions:
-                    self._say(f"{self.group}: {text}")
+                    self._report(f"{self.group}: {text}")
             self._reported_assumptions = assumptions
         return self._with(self._topology)
 

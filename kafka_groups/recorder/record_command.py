@@ -131,7 +131,7 @@ class RecordOptions:
             groups=groups,
             output=StandardOutput() if self.output is None else OutputFile(self.output),
             limits=RecordingLimits(self.until_generations, self.for_seconds, self.once),
-            say=say,
+            report=say,
             from_start=self.from_start,
             poll_interval_s=self.look_every,
             coordinator=coordinator_address(self.coordinator, self.token_file),

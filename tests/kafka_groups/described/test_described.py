@@ -355,8 +355,8 @@ def test_should_take_what_the_caller_knows_of_stores() -> None:
         "shared": ChangelogConfig(ChangelogType.WINDOWED, retention_ms=5),
         "unlogged": ChangelogConfig(ChangelogType.VERSIONED, min_compaction_lag_ms=7),
     }
-    assert told.stores_in_doubt == ()
-    assert topology_from_description(text, "app", stores=StoreFacts(key_value=["shared"])).stores_in_doubt == (
+    assert told.stores_of_unknown_kind == ()
+    assert topology_from_description(text, "app", stores=StoreFacts(key_value=["shared"])).stores_of_unknown_kind == (
         "unlogged (key-value, windowed or versioned)",
     )
 
@@ -384,13 +384,13 @@ def test_should_name_the_stores_that_can_be_windowed_or_versioned_and_no_others(
 ) -> None:
     described = topology_from_description((KAFKA / f"{name}.txt").read_text(), "app")
 
-    assert sorted(described.stores_in_doubt) == sorted(f"{store} ({kinds})" for store, kinds in in_doubt.items())
+    assert sorted(described.stores_of_unknown_kind) == sorted(f"{store} ({kinds})" for store, kinds in in_doubt.items())
 
 
 def test_should_name_a_table_that_the_user_keeps_as_one_that_can_be_versioned() -> None:
     described = topology_from_description((DSL / "source_tables.txt").read_text(), "app")
 
-    assert described.stores_in_doubt == ("kept-store (key-value or versioned)",)
+    assert described.stores_of_unknown_kind == ("kept-store (key-value or versioned)",)
 
 
 def stores_of(described: DescribedTopology) -> dict[str, tuple[str | None, str | None]]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from aiokafka import AIOKafkaProducer
-
 from assignor.recording.fields import document_of_line
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import CreatedTopic
@@ -30,7 +28,6 @@ class LedGroup:
 
     address: str
     directory: Path
-    partitions: int = 2
     stateful: bool = True
     pattern: str | None = None
     name: str = field(default_factory=lambda: f"led-{uuid.uuid4().hex[:8]}")
@@ -63,26 +60,9 @@ class LedGroup:
             lead.cancel()
         await asyncio.gather(*self._leads, return_exceptions=True)
 
-    async def create_source(self, partitions: int | None = None) -> None:
+    async def create_source(self) -> None:
         async with ClusterAdmin(client_settings(self.address)) as admin:
-            await admin.create_topics({self.source: CreatedTopic(partitions or self.partitions, 1, {})})
-
-    async def produce_changelog(self, records: int) -> None:
-        """So many records in every partition of the changelog."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.address, linger_ms=20)
-        await producer.start()
-        try:
-            for partition in range(self.partitions):
-                batch = producer.create_batch()
-                sent = 0
-                while sent < records:
-                    while sent < records and batch.append(key=b"k", value=b"v", timestamp=None) is not None:
-                        sent += 1
-                    await producer.send_batch(batch, self.changelog, partition=partition)
-                    batch = producer.create_batch()
-            await producer.flush()
-        finally:
-            await producer.stop()
+            await admin.create_topics({self.source: CreatedTopic(2, 1, {})})
 
     def lead(self, **settings: object) -> asyncio.Task[None]:
         """Start leading; what it raises is the task's. A cancelled one dies like a process: it does not leave."""

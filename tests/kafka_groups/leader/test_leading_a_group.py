@@ -13,7 +13,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import AssignorErrorCode, ProcessId, TaskId
+from assignor.types import AssignorErrorCode, TaskId
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.group_membership import GroupMembership, MembershipSettings
 from kafka_client.settings.client_settings import client_settings
@@ -85,12 +85,6 @@ async def test_should_tell_members_of_missing_topics_and_begin_a_rebalance_when_
             await group.create_source()
             await member.wait_until(lambda: set(member.active) == ONE_SUBTOPOLOGY)
         await group.wait_until_reported(f"because topic {group.source} has 2 partitions")
-
-
-async def test_should_begin_a_rebalance_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
-    async with led_member(kafka_broker, tmp_path, stateful=False) as (group, member):
-        await _grow(group, 3)
-        await member.wait_until(lambda: len(member.active) == 3)
 
 
 async def test_should_hand_the_lead_back_when_a_rebalance_fails_for_too_long(
@@ -249,37 +243,6 @@ async def test_should_refuse_a_group_that_another_leads_until_it_is_empty(kafka_
             group.lead(wait=True)
             await group.wait_until_reported("waiting until group")
         await group.wait_until_reported("without members of the application")
-
-
-async def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path: Path) -> None:
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
-        plain = MembershipSettings(group.name, "consumer", "range", 6000, 10_000)
-        async with GroupMembership(client_settings(group.address), plain) as member:
-            joined = await member.join(b"\0\0\0\0\0\0\xff\xff\xff\xff", "test")
-            await member.sync({joined.member_id: b""})
-            with pytest.raises(LeadRefused, match="speak protocol 'range'"):
-                await group.lead()
-            await member.heartbeat()
-            await member.leave("the test is over")
-
-
-async def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_path: Path) -> None:
-    """A new member is far behind: it warms up, and the rebalance has to be looked at again."""
-
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
-        await group.lead_alone()
-        async with group.member(5) as first:
-            await first.wait_until(lambda: len(first.active) == 2)
-            await group.produce_changelog(20_000)
-            async with group.member(3) as second:
-                await second.wait_until(lambda: bool(second.assignments))
-                await group.wait_until_reported("probing at")
-                rebalance = run(group.rebalances[-1])
-                assert isinstance(rebalance, RerunRebalance)
-                deadline_ms = rebalance.result.probing_rebalance_at_ms
-                assert deadline_ms is not None
-                assert rebalance.recorded.snapshot.leader_process_id == second.process_id == ProcessId(0, 3)
-                assert second.assignment.next_rebalance_ms == deadline_ms
 
 
 async def test_should_lead_on_after_a_restart_of_the_broker(own_broker: Broker, tmp_path: Path) -> None:

@@ -92,6 +92,6 @@ async def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None
     records = RebalanceRecords(None, CoordinatorAddress("http://127.0.0.1:1"), reports.append)
 
     await records.add({"group_id": "app"})
-    await records.report_rest(10)
+    await records.send_remaining_reports(10)
     (line,) = reports
     assert line.startswith("the rebalance is not reported: coordinator at http://127.0.0.1:1: ")
