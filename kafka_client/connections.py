@@ -154,9 +154,7 @@ class Connections:
                     self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
                 async with asyncio.timeout(setup_s):
                     connection = await create_conn(
-                        *address,
-                        max_idle_ms=self._settings.milliseconds("connections.max.idle.ms"),
-                        **self._arguments,
+                        *address, max_idle_ms=self._settings.milliseconds("connections.max.idle.ms"), **self._arguments
                     )
             except TimeoutError:
                 raise NotNow(f"{_text(address)} did not accept a connection within {setup_s:g} s") from None

@@ -79,10 +79,7 @@ _ANSWERS: Mapping[int, tuple[type[KafkaClientError], str]] = {
         "group {0.group!r}: the brokers refuse a session time-out of {0.session_timeout_ms} ms; it must be between "
         "their group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
-    _GROUP_MAX_SIZE_REACHED: (
-        KafkaRefused,
-        "group {0.group!r}: it is full: the brokers allow group.max.size members",
-    ),
+    _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "group {0.group!r}: it is full: the brokers allow group.max.size members"),
 }
 """By error code: what is raised, and its text."""
 

@@ -145,10 +145,7 @@ class SignedTokens:
     """
 
     def __init__(
-        self,
-        issuer: IssuerSettings,
-        report: Callable[[str], None],
-        monotonic_s: Callable[[], float] = time.monotonic,
+        self, issuer: IssuerSettings, report: Callable[[str], None], monotonic_s: Callable[[], float] = time.monotonic
     ) -> None:
         assert issuer.jwks_endpoint_url is not None, "without it no issuer is asked for"
         self._keys_url = issuer.jwks_endpoint_url

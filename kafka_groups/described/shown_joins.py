@@ -317,9 +317,7 @@ class _ShownJoins:
 
 
 def _sources_above(
-    definition: TopologyDefinition,
-    users: Mapping[str, Sequence[ProcessorNode]],
-    unnoted: Mapping[str, frozenset[str]],
+    definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], unnoted: Mapping[str, frozenset[str]]
 ) -> dict[str, Sources]:
     """The source nodes that a node's records come from, as Kafka notes them: a source has itself, a cogroup none, and
     the result of a join with a table those of the table as well.

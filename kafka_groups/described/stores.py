@@ -24,13 +24,7 @@ from assignor.topology.builder import LOGGED
 from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition, node_groups
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.topology.internal_topics import CLEANUP_POLICY, RETENTION_MS
-from kafka_groups.described.store_kinds import (
-    JOIN_WINDOW,
-    KEY_VALUE,
-    StoreKinds,
-    changelog_of_configs,
-    possible_kinds,
-)
+from kafka_groups.described.store_kinds import JOIN_WINDOW, KEY_VALUE, StoreKinds, changelog_of_configs, possible_kinds
 
 _KIND_WORDS = {
     ChangelogType.UNWINDOWED: "key-value",

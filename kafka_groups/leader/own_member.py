@@ -11,12 +11,7 @@ from collections.abc import Iterable
 
 from assignor.errors import DecodeError
 from assignor.protocol.assignment_info import AssignmentInfoEncoder
-from assignor.protocol.consumer_protocol import (
-    Assignment,
-    Subscription,
-    encode_assignment,
-    encode_subscription,
-)
+from assignor.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_member, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.topology.group_topology import GroupTopology

@@ -38,11 +38,7 @@ def test_should_know_the_assignor_of_an_application_by_its_class(properties: dic
 
 
 @pytest.mark.parametrize(
-    "written, words",
-    [
-        ("metadata.max.age.ms=soon", "metadata.max.age.ms"),
-        ("no.such.key=1", "no.such.key"),
-    ],
+    "written, words", [("metadata.max.age.ms=soon", "metadata.max.age.ms"), ("no.such.key=1", "no.such.key")]
 )
 def test_should_name_the_key_when_the_leader_cannot_use_the_client_s_properties(
     tmp_path: Path, written: str, words: str

@@ -12,14 +12,7 @@ from tests.assignor.kafka_config_values import asked_of_kafka, in_kafka
 from tests.oracle.generated_configs import has_defined_bytes
 from tests.oracle.oracle import Oracle
 from tests.oracle.streams_app import topology_description
-from tests.recorded import (
-    CUSTOM_REBALANCES,
-    OWN_CUSTOM_REBALANCES,
-    PLACEMENTS,
-    RACK_REBALANCES,
-    REBALANCES,
-    documents,
-)
+from tests.recorded import CUSTOM_REBALANCES, OWN_CUSTOM_REBALANCES, PLACEMENTS, RACK_REBALANCES, REBALANCES, documents
 
 pytestmark = pytest.mark.java
 

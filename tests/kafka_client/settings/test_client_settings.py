@@ -142,8 +142,7 @@ def test_should_say_in_one_line_what_is_wrong_with_a_property(properties: dict[s
 def test_should_never_show_the_jaas_config_when_it_cannot_be_used(config: str, message: str) -> None:
     with pytest.raises(InputError, match=r"^sasl\.jaas\.config: ") as refused:
         client_settings(
-            SERVERS,
-            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": config},
+            SERVERS, {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": config}
         )
 
     assert message in str(refused.value)

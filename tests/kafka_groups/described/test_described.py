@@ -222,10 +222,7 @@ def prefixed(text: str, prefix: str) -> str:
             "  Processor: q (stores: [])\n  --> p\n  <-- p\n",
             "line 2: p is among the nodes before itself",
         ),
-        (
-            "Sub-topology: 0\n  Processor: p (stores: [])\n  --> none\n  <-- none\n",
-            "line 2: p has no node before it",
-        ),
+        ("Sub-topology: 0\n  Processor: p (stores: [])\n  --> none\n  <-- none\n", "line 2: p has no node before it"),
         (
             "Sub-topology: 0 for global store (will not generate tasks)\n  Source: s (topics: [a])\n  --> none\n",
             "line 1: a global store has one source with one topic, and one processor",
@@ -320,10 +317,7 @@ def test_should_have_a_leader_create_the_changelog_of_a_new_store() -> None:
     led = topology_from_description(text, "app", topics, creates_missing=True)
 
     assert stores_of(recorded)["unlogged"] == (None, None)
-    assert stores_of(led) == {
-        "shared": ("app-shared-changelog", None),
-        "unlogged": ("app-unlogged-changelog", None),
-    }
+    assert stores_of(led) == {"shared": ("app-shared-changelog", None), "unlogged": ("app-unlogged-changelog", None)}
     assert "assumed to be logged, each to a changelog of its own: unlogged" in led.assumptions
 
 

@@ -49,8 +49,7 @@ class StreamsMember:
         self._task: asyncio.Task[None] | None = None
         self._unique = 0
         self._membership = GroupMembership(
-            client_settings(bootstrap_servers),
-            MembershipSettings(group, "consumer", "stream", 10_000, 20_000),
+            client_settings(bootstrap_servers), MembershipSettings(group, "consumer", "stream", 10_000, 20_000)
         )
 
     async def __aenter__(self) -> Self:

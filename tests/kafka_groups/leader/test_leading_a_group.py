@@ -108,10 +108,7 @@ async def test_should_hand_the_lead_back_when_a_rebalance_fails_for_too_long(
 
 
 async def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker: Broker, tmp_path: Path) -> None:
-    async with (
-        led_member(kafka_broker, tmp_path) as (group, member),
-        group.member(2, user_data=b"garbage") as alien,
-    ):
+    async with led_member(kafka_broker, tmp_path) as (group, member), group.member(2, user_data=b"garbage") as alien:
         await alien.wait_until(lambda: bool(alien.assignments))
         assert (alien.assignment.version, alien.assignment.active_tasks) == (11, ())
         reports = await group.wait_until_reported("the subscription of member assignor-")

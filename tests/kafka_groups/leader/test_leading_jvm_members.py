@@ -40,11 +40,7 @@ class _Stand:
 
     @property
     def configs(self) -> dict[str, str]:
-        return {
-            "acceptable.recovery.lag": "0",
-            "app.input": f"{self.group}-in",
-            "app.output": f"{self.group}-out",
-        }
+        return {"acceptable.recovery.lag": "0", "app.input": f"{self.group}-in", "app.output": f"{self.group}-out"}
 
     @property
     def arguments(self) -> list[str]:

@@ -15,11 +15,7 @@ import pytest
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue
 from kafka_client.offsets_topic import offsets_partition
 from tests.kafka_groups.recorder.group_records import value_of
-from tests.kafka_groups.recorder.offsets_topic_writer import (
-    plain_consumer,
-    write_generations,
-    write_other_kind,
-)
+from tests.kafka_groups.recorder.offsets_topic_writer import plain_consumer, write_generations, write_other_kind
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.led_groups import lines_of
@@ -126,22 +122,3 @@ def test_should_refuse_the_streams_rebalance_protocol_and_go_on_with_other_group
     assert both.wait() == 0, both.lines()
     assert any(line.endswith("; the other groups are recorded") for line in both.lines())
     assert [line["group_id"] for line in lines_of(output)] == ["beside-it"]
-
-
-def test_should_wait_for_a_group_that_is_not_there_yet(servers: str, tmp_path: Path) -> None:
-    recorder = recording(tmp_path, "--bootstrap-server", servers, "--group", "later", "--until-generations", "1")
-    recorder.wait_until_said("later: there is no such group yet; waiting for its first generation")
-    write_generations(servers, "later", [REBALANCES[0]])
-    assert recorder.wait() == 0, recorder.lines()
-    assert '"id":"later.1@' in recorder.printed()
-
-
-def test_should_say_in_one_line_that_the_cluster_cannot_be_reached(tmp_path: Path) -> None:
-    client = tmp_path / "client.properties"
-    client.write_text("default.api.timeout.ms=500\nrequest.timeout.ms=500\n")
-    recorder = recording(
-        tmp_path, "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--command-config", str(client), "--once"
-    )
-    assert recorder.wait() == 2
-    assert len(recorder.lines()) == 1
-    assert recorder.lines()[0].startswith("error: Kafka at 127.0.0.1:1: ")
