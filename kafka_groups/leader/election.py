@@ -26,7 +26,7 @@ from kafka_client.errors import (
 from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
 from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.leader.lead_settings import OwnSession
-from kafka_groups.leader.own_member import leader_name
+from kafka_groups.leader.led_rebalance import leader_name
 
 PROTOCOL_TYPE = "assignor"
 PROTOCOL = "leader"

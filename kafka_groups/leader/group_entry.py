@@ -22,7 +22,7 @@ from kafka_client.admin.groups import ConsumerGroupDescription
 from kafka_client.errors import InconsistentProtocol, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+from kafka_groups.leader.led_rebalance import PROTOCOL, PROTOCOL_TYPE
 from rebalance_analysis.presentation.quantities import counted
 
 _POLL_INTERVAL_S = 1.0

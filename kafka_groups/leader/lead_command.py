@@ -88,7 +88,7 @@ class LeadOptions:
 
     def client(self) -> ClientSettings:
         from kafka_client.settings.client_settings import client_settings
-        from kafka_groups.leader.own_member import leader_name
+        from kafka_groups.leader.led_rebalance import leader_name
 
         properties = {"client.id": leader_name(self.group), **client_properties(self.command_config)}
         return client_settings(self.bootstrap_server, properties)
@@ -96,7 +96,7 @@ class LeadOptions:
     def settings(self) -> LeadSettings:
         """Call `client` before, which checks the client's properties. Raises InputError."""
         from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
-        from kafka_groups.leader.own_member import leader_name
+        from kafka_groups.leader.led_rebalance import leader_name
 
         properties = client_properties(self.command_config)
         return LeadSettings(

@@ -30,8 +30,7 @@ from kafka_client.event_loop import first_of
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
 from kafka_groups.leader.group_entry import GroupEntry
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members
-from kafka_groups.leader.own_member import own_subscription
+from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members, own_subscription
 from kafka_groups.leader.rebalance_decider import DecidedRebalance, LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords, progress_text, seen_rebalance, trigger_text
 from kafka_groups.leader.source_topics import (

@@ -34,7 +34,7 @@ from kafka_groups.described.described_topology import topology_from_description
 from kafka_groups.leader.election import Election, LeadTaken
 from kafka_groups.leader.lead_settings import LeadSettings, OwnSession
 from kafka_groups.leader.leader import Leader
-from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+from kafka_groups.leader.led_rebalance import PROTOCOL, PROTOCOL_TYPE
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
 from rebalance_analysis.reading.own_assignors import load_own_assignor

@@ -24,8 +24,7 @@ from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_provider import cluster_view
 from kafka_client.errors import KafkaRefused
 from kafka_client.offsets_topic import OFFSETS_TOPIC
-from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, all_assignments, lead_rebalance
-from kafka_groups.leader.own_member import source_topics
+from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, all_assignments, lead_rebalance, source_topics
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0

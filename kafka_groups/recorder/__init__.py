@@ -6,8 +6,7 @@
 | `choices` | its options and files for each group; where the topology comes from, and the tasks that members reveal |
 | `following` | the loop: records of `__consumer_offsets` in, lines out |
 | `generations` | which records are a new generation |
-| `group_recorder` | one group: from a generation and polls of the cluster to a line |
-| `cluster_polls` | the cluster just before and just after a rebalance |
+| `group_recorder` | one group: polls of the cluster just before and just after a rebalance; from both to a line |
 | `leader_view` | the state of the cluster in between that explains the leader's result |
 | `rebalance_line` | the line itself, and a summary of what the rebalance did |
 | `output` | the file, and where to continue after a kill |

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from assignor.errors import InputError
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue, OtherGroupKey, decode_group_value
 from kafka_client.offsets_topic import GroupRecord
-from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+from kafka_groups.leader.led_rebalance import PROTOCOL, PROTOCOL_TYPE
 
 _OTHER_KINDS = {
     GroupKind.STREAMS: "speaks the streams rebalance protocol (KIP-1071), where the brokers place the tasks and no "

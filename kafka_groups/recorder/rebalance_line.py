@@ -27,7 +27,7 @@ from assignor.recording.written import rebalance_document
 from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId
-from kafka_groups.leader.own_member import is_leader_of_ours
+from kafka_groups.leader.led_rebalance import is_leader_of_ours
 from kafka_groups.rebalance_reports import OVERTAKEN, interrupted_document
 from kafka_groups.recorder.generations import ObservedRebalance
 from rebalance_analysis.history import PastRebalance, TriggerKind

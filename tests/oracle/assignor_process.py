@@ -69,7 +69,7 @@ class AssignorProcess:
             process.wait(_LONGEST_END_S)
             raise AssertionError(f"{self.name} did not end: {self.last_words()}") from None
 
-    def wait_until_said(self, words: str, times: int = 1, timeout_s: float = LONGEST_WAIT_S) -> None:
+    def wait_for_message(self, words: str, times: int = 1, timeout_s: float = LONGEST_WAIT_S) -> None:
         """Until so many lines of its stderr have these words."""
         what = f"{words!r}, {times} times,"
         self.wait_until(lambda: sum(words in line for line in self.lines()) >= times, what, timeout_s)
@@ -87,16 +87,16 @@ class AssignorProcess:
         if self._process is not None and self._process.poll() is not None:
             raise AssertionError(f"{self.name} ended with {self._process.returncode}: {self.last_words()}")
 
-    def said(self) -> str:
+    def messages(self) -> str:
         """All of its stderr."""
         return self._stderr.read_text(errors="replace")
 
     def lines(self) -> list[str]:
-        return self.said().splitlines()
+        return self.messages().splitlines()
 
     def printed(self) -> str:
         """All of its stdout."""
         return self._stdout.read_text()
 
     def last_words(self) -> str:
-        return self.said()[-_END_OF_STDERR:]
+        return self.messages()[-_END_OF_STDERR:]

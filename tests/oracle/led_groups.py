@@ -108,7 +108,7 @@ def recording(
     recorder = AssignorProcess(file, arguments, directory).start()
     try:
         follows = [f"{group.application_id}: there is no such group yet" for group in groups]
-        recorder.wait_until(lambda: all(each in recorder.said() for each in follows), "start", LONGEST_RECORDING_S)
+        recorder.wait_until(lambda: all(each in recorder.messages() for each in follows), "start", LONGEST_RECORDING_S)
         yield recorder
         assert recorder.terminate() == 0, recorder.last_words()
     finally:

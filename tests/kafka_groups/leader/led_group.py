@@ -34,7 +34,7 @@ class LedGroup:
     settings: dict[str, object] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
     _leads: list[asyncio.Task[None]] = field(default_factory=list)
-    _spoke: asyncio.Event = field(default_factory=asyncio.Event)
+    _report_arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def source(self) -> str:
@@ -81,7 +81,7 @@ class LedGroup:
         )
         task = asyncio.create_task(
             lead_until_stopped(
-                client_settings(self.address), lead_settings, application, str(self.output), None, self._say
+                client_settings(self.address), lead_settings, application, str(self.output), None, self._add_report
             )
         )
         self._leads.append(task)
@@ -94,9 +94,9 @@ class LedGroup:
         await self.wait_until_reported("without members of the application")
         return task
 
-    def _say(self, line: str) -> None:
+    def _add_report(self, line: str) -> None:
         self.reports.append(line)
-        self._spoke.set()
+        self._report_arrived.set()
 
     def member(self, process: int, **more: object) -> StreamsMember:
         return StreamsMember(self.address, self.name, process, (self.source,), **more)  # type: ignore[arg-type]
@@ -106,8 +106,8 @@ class LedGroup:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not any(words in line for line in self.reports):
-                    self._spoke.clear()
-                    await self._spoke.wait()
+                    self._report_arrived.clear()
+                    await self._report_arrived.wait()
         lines = [line for line in self.reports if words in line]
         assert lines, f"no line with {words!r} within {timeout_s:g} s, but: {self.reports}"
         return lines[0]

@@ -61,7 +61,7 @@ class _Stand:
         arguments = ["record", *self._of_group, "--output", str(self.recorded)]
         recorder = AssignorProcess("record", arguments, self.directory).start()
         self.cleanup.callback(recorder.kill)
-        recorder.wait_until_said("waiting for ")
+        recorder.wait_for_message("waiting for ")
         return recorder
 
     @property
@@ -103,16 +103,16 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
     with _stand("dying-leader", kafka_broker.bootstrap_servers, tmp_path) as stand:
         recorder = stand.record()
         lead = stand.lead("first", "--assignor", StopsAtTwo().name)
-        lead.wait_until_said("without members of the application")
+        lead.wait_for_message("without members of the application")
         first = stand.instance(0)
         first.wait_until(lambda: set(first.tasks().active) == TASKS, "all tasks")
 
         second = stand.instance(1)
-        lead.wait_until_said(SAYS)
+        lead.wait_for_message(SAYS)
         lead.kill()
         killed_at = time.monotonic()
         again = stand.lead("again", "--assignor", StopsAtThree().name)
-        again.wait_until_said("2 members of 2 processes")
+        again.wait_for_message("2 members of 2 processes")
         again_after_s = time.monotonic() - killed_at
         interrupted = [line["generation_id"] for line in _wait_for_interrupted(stand, recorder, 1)]
         tell(f"leads again {again_after_s:.1f} s after the leader died in a rebalance")
@@ -120,7 +120,7 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
             assert [line["generation_id"] for line in stand.led if line.get("interrupted")] == interrupted
 
         third = stand.instance(2)
-        again.wait_until_said(SAYS)
+        again.wait_for_message(SAYS)
         again.kill()
         killed_at = time.monotonic()
         third.wait_until(lambda: third.tasks() != InstanceTasks((), ()), "tasks", LEAST_SESSION_S + _JOINING_S)

@@ -10,7 +10,7 @@ from assignor.protocol.consumer_protocol import Subscription, encode_subscriptio
 from assignor.protocol.group_metadata import GroupMetadataValue, MemberMetadata
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from kafka_groups.leader.own_member import own_assignment, own_subscription
+from kafka_groups.leader.led_rebalance import own_assignment, own_subscription
 from kafka_groups.recorder.generations import GroupGenerations
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,

@@ -73,7 +73,7 @@ def test_should_lose_and_double_no_line_when_it_is_killed(servers: str, tmp_path
     draw = random.Random(6)
     for _ in range(KILLS):
         recorder = recording(tmp_path, *arguments)
-        recorder.wait_until_said("members", times=5)
+        recorder.wait_for_message("members", times=5)
         time.sleep(draw.random() / 20)  # anywhere between two lines, or in one
         recorder.kill()
     for writer in writers:
@@ -93,7 +93,7 @@ def test_should_begin_with_the_next_generation_and_take_a_rewritten_one_for_none
     output = tmp_path / "rebalances.jsonl"
     arguments = ["--bootstrap-server", servers, "--group", "from-now", "--output", str(output)]
     recorder = recording(tmp_path, *arguments, "--until-generations", "1")
-    recorder.wait_until_said("from-now: generation 1, 6 members; following")
+    recorder.wait_for_message("from-now: generation 1, 6 members; following")
     write_generations(servers, "from-now", [back, generation(2)])
     assert recorder.wait() == 0
     assert [line["generation_id"] for line in lines_of(output)] == [2]
