@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from http.client import HTTPException, InvalidURL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +51,7 @@ _NAME = re.compile(r"[\x21-\x7e]+\Z")
 
 PREFIX = "sasl.oauthbearer."
 KEYS_URL = f"{PREFIX}jwks.endpoint.url"
+_LIMITS = {"clock_skew_seconds": (0, 3_600), "jwks_endpoint_refresh_ms": (1_000, JAVA_INT_MAX)}
 _SETTING = re.compile(r"sasl\.oauthbearer(?:\.[a-z]+)+")
 
 
@@ -108,25 +109,21 @@ def signed_tokens_in(environment: Mapping[str, str], report: Callable[[str], Non
 
 
 def _settings_in(environment: Mapping[str, str]) -> IssuerSettings:
-    def text(name: str) -> str | None:
-        return environment.get(_variable(PREFIX + name)) or None
-
-    def number(name: str, default: int, lowest: int, highest: int) -> int:
-        given = text(name) or str(default)
-        if not (given.isascii() and given.isdigit() and len(given) < 20 and lowest <= int(given) <= highest):
-            raise InputError(f"must be a whole number from {lowest} to {highest}, not {given!r}", PREFIX + name)
-        return int(given)
-
-    usual = IssuerSettings()
-    return IssuerSettings(
-        text("jwks.endpoint.url"),
-        text("expected.issuer"),
-        tuple(part.strip() for part in (text("expected.audience") or "").split(",") if part.strip()),
-        text("sub.claim.name") or usual.sub_claim_name,
-        text("scope.claim.name") or usual.scope_claim_name,
-        number("clock.skew.seconds", usual.clock_skew_seconds, 0, 3_600),
-        number("jwks.endpoint.refresh.ms", usual.jwks_endpoint_refresh_ms, 1_000, JAVA_INT_MAX),
-    )
+    given: dict[str, Any] = {}
+    for name in (each.name for each in fields(IssuerSettings)):
+        setting = PREFIX + name.replace("_", ".")
+        text = environment.get(_variable(setting))
+        if not text:
+            continue
+        given[name] = text
+        if name == "expected_audience":
+            given[name] = tuple(part.strip() for part in text.split(",") if part.strip())
+        if name in _LIMITS:
+            lowest, highest = _LIMITS[name]
+            if not (text.isascii() and text.isdigit() and len(text) < 20 and lowest <= int(text) <= highest):
+                raise InputError(f"must be a whole number from {lowest} to {highest}, not {text!r}", setting)
+            given[name] = int(text)
+    return IssuerSettings(**given)
 
 
 def _variable(setting: str) -> str:

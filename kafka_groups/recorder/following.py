@@ -19,7 +19,7 @@ from assignor.errors import AssignorFault, DecodeError, InputError
 from coordinator_client.calls import CoordinatorAddress
 from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
 from kafka_client.errors import KafkaUnavailable
-from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic
+from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, OffsetsTopic
 from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.rebalance_reports import report_rebalance
 from kafka_groups.recorder.choices import GroupChoices
@@ -148,7 +148,7 @@ class _Reading:
         polling: list[asyncio.Task[None]] = []
         try:
             while not self._following.stop.is_set():
-                await self._take(await self._topic.read())
+                await self._take(*await self._topic.read())
                 if not polling and self._at_end():
                     self._report_groups_found()
                     if self._following.limits.at_end:
@@ -181,15 +181,15 @@ class _Reading:
                 if group in self._groups:
                     await self._send_report(document)  # the last run may have ended before it reported this line
 
-    async def _take(self, batch: GroupRecords) -> None:
+    async def _take(self, records: Sequence[GroupRecord], positions: Mapping[int, int]) -> None:
         """Handle a batch. Positions advance only when the whole batch is handled."""
         read_at, read_ms = time.monotonic(), int(time.time() * 1000)
         found = False
-        for record in batch.records:
+        for record in records:
             found = await self._take_record(record, read_at, read_ms) or found
             if self._following.stop.is_set():
                 return
-        self._positions.update(batch.positions)
+        self._positions.update(positions)
         if found or time.monotonic() - self._marked_at > _SAVE_EVERY_S:
             self._mark()
 

@@ -29,7 +29,7 @@ from kafka_client.offsets_topic import GroupRecord
 from kafka_groups.described.described_topology import DescribedTopology
 from kafka_groups.recorder.choices import GroupChoices, ShownTasks
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams
-from kafka_groups.recorder.leader_view import LeaderView, PolledViews, created_topics_of, has_state, leader_view
+from kafka_groups.recorder.leader_view import LeaderView, PolledViews, created_topics_of, leader_view, reported_sums
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,
     LineComparison,
@@ -204,7 +204,7 @@ class GroupRecorder:
         definition = self._definition_for(decoded, await self._partition_counts())
         after = await self.polls.poll(definition)
         polled_ms = int(time.time() * 1000)
-        may_create = is_first and not has_state(snapshot_of(decoded, definition))
+        may_create = is_first and not reported_sums(snapshot_of(decoded, definition))  # no member has a task yet
         if read.is_history:
             return PolledRebalance(read, definition, PolledViews((after,), None, may_create), polled_ms)
         joined_at = _joined_at(read)

@@ -116,11 +116,6 @@ def created_topics_of(view: ClusterView, after: ClusterView) -> frozenset[str]:
     return frozenset(after.existing_internal_topics.keys() - view.existing_internal_topics.keys())
 
 
-def has_state(snapshot: RebalanceSnapshot) -> bool:
-    """Whether any member reports a task, so that changelogs must have existed before. Raises DecodeError."""
-    return bool(reported_sums(snapshot))
-
-
 def _polled_views(views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
     for number, polled in enumerate(views.since):
         for view, words in _topic_variants(polled, views):

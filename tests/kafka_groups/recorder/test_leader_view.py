@@ -9,7 +9,7 @@ import pytest
 
 from assignor.recording import RecordedOutput, parse_recorded_rebalance
 from assignor.snapshot import ClusterView, RebalanceSnapshot
-from kafka_groups.recorder.leader_view import LeaderView, PolledViews, has_state, leader_view
+from kafka_groups.recorder.leader_view import LeaderView, PolledViews, leader_view, reported_sums
 from tests.recorded import RECORDINGS, documents
 
 
@@ -107,7 +107,7 @@ def test_should_find_offsets_between_the_polls_when_more_was_written_meanwhile(d
 
 def test_should_know_that_there_was_no_rebalance_before_without_a_poll() -> None:
     rebalance = RecordedView(documents("recordings/static.jsonl.gz")[0])
-    assert not has_state(rebalance.snapshot)
+    assert reported_sums(rebalance.snapshot) == {}
     found = rebalance.found(PolledViews((after_creation(rebalance),), before=None, may_create=True))
     assert (found.words, found.differences) == ("internal topics as created in this rebalance", ())
     assert found.view.existing_internal_topics == {}
