@@ -25,7 +25,7 @@ _CHANGELOG = "-changelog"
 _REPARTITION = "-repartition"
 _STORE_OF_TOPIC = "-STATE-STORE-"
 _WORD = re.compile(r"[a-z]+")
-_SAYS_NOTHING = frozenset(
+_UNINFORMATIVE = frozenset(
     {"store", "state", "topic", "repartition", "changelog", "kstream", "ktable", "aggregate", "by"}
 )
 
@@ -224,4 +224,4 @@ class _Inference:
 
 
 def _words(name: str) -> set[str]:
-    return {word for word in _WORD.findall(name.lower()) if word not in _SAYS_NOTHING}
+    return {word for word in _WORD.findall(name.lower()) if word not in _UNINFORMATIVE}

@@ -18,7 +18,7 @@ from coordinator_client.access.tokens import (
     checked_token,
     digest_of,
     end_ms,
-    format_entries,
+    format_entry,
     new_token,
     parse_entries,
     parse_plain_token,
@@ -34,10 +34,10 @@ ENTRIES = (
 
 
 def test_should_read_what_it_has_written_line_by_line_and_in_one_line() -> None:
-    text = format_entries(ENTRIES)
+    text = "\n".join(map(format_entry, ENTRIES))
 
     assert parse_entries(f"# ours\n\n{text}", "here") == ENTRIES
-    assert parse_entries(text.strip().replace("\n", ";"), "here") == ENTRIES
+    assert parse_entries(text.replace("\n", ";"), "here") == ENTRIES
 
 
 @pytest.mark.parametrize(

@@ -182,13 +182,13 @@ async def test_should_say_who_was_asked_for_what_when_nobody_answers() -> None:
     assert unavailable.value.retriable
 
 
-async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.read()
     writer.close()
 
 
 async def test_should_end_a_call_in_time_when_a_broker_listens_and_never_answers() -> None:
-    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(never_answer, "127.0.0.1", 0) as server:
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         times = {"default.api.timeout.ms": "1500", "socket.connection.setup.timeout.ms": "200"}
         async with asyncio.timeout(5), ClusterAdmin(client_settings(address, times)) as admin:

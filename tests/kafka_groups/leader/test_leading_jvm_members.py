@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka_groups.leader.stopping_assignor import SAYS, StopsAtThree, StopsAtTwo
+from tests.kafka_groups.leader.stopping_assignor import STOPPED, StopsAtThree, StopsAtTwo
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.led_groups import lines_of
@@ -68,7 +68,7 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
         first.wait_until(lambda: set(first.tasks().active) == TASKS, "all tasks")
 
         second = instance(1)
-        lead.wait_for_message(SAYS)
+        lead.wait_for_message(STOPPED)
         lead.kill()
         killed_at = time.monotonic()
         again = command("again", *leads, StopsAtThree().name)
@@ -80,7 +80,7 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
             assert [line["generation_id"] for line in lines_of(led) if line.get("interrupted")] == interrupted
 
         third = instance(2)
-        again.wait_for_message(SAYS)
+        again.wait_for_message(STOPPED)
         again.kill()
         killed_at = time.monotonic()
         third.wait_until(lambda: third.tasks() != InstanceTasks((), ()), "tasks", LEAST_SESSION_S + _JOINING_S)
