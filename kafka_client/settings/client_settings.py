@@ -112,12 +112,13 @@ class ClientSettings:
 
     def connection_arguments(self) -> dict[str, Any]:
         """aiokafka's arguments for one connection. Raises InputError when a key or trust store is unreadable."""
+        login = _sasl_arguments(self.properties) if self.security_protocol.startswith("SASL_") else _NO_LOGIN
         return {
             "client_id": self.client_id,
             "request_timeout_ms": round(self.request_timeout_s * 1000),
             "security_protocol": self.security_protocol,
             "ssl_context": ssl_context(self.properties) if self.security_protocol.endswith("SSL") else None,
-            **(_sasl_arguments(self.properties) if self.security_protocol.startswith("SASL_") else _NO_LOGIN),
+            **login,
         }
 
     def client_arguments(self) -> dict[str, Any]:

@@ -219,7 +219,12 @@ class _Run:
 
     async def _work(self) -> None:
         await self.election.win(self.settings.stand_by)
-        await first_of(self.leader.lead(), self.election.keep(), self.records.send_reports())
+        reporting = asyncio.ensure_future(self.records.send_reports())
+        try:
+            await first_of(self.leader.lead(), self.election.keep())
+        finally:  # beside it: whatever becomes of the reports, the lead goes on
+            reporting.cancel()
+            await asyncio.gather(reporting, return_exceptions=True)
 
     async def _hand_back(self, reason: str) -> None:
         await self._try(self.membership.leave(reason))

@@ -170,8 +170,9 @@ def group_choices(
     property_files = _per_group(groups, config_files, "--config-file")
     chosen = []
     for group in groups:
+        explicit = explicit_configs(groups, configs, group)
         properties = read_properties_file(property_files[group]) if group in property_files else {}
-        dotted = {**placement_configs(properties), **explicit_configs(groups, configs, group)}
+        dotted = {**placement_configs(properties), **explicit}
         parsed = AssignmentConfigs.from_dotted(dotted, f"configs of {group}")
         name = as_assignor(assignor or configured_assignor(properties) or DEFAULT_ASSIGNOR, "--assignor")
         source = read_topology(Path(topology_files[group]), facts) if group in topology_files else TopologySource()

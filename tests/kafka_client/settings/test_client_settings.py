@@ -96,6 +96,7 @@ def test_should_not_show_a_password_that_stands_in_an_address(user: str) -> None
         ),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism: must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "SCRAM-SHA-512; it is 'GSSAPI'"),
+        ({"security.protocol": "SASL_SSL", "ssl.truststore.type": "JKS"}, "sasl.mechanism: must be one of PLAIN"),
         (
             {"security.protocol": "SSL", "ssl.truststore.type": "JKS"},
             "ssl.truststore.type: 'JKS' cannot be read here, only PEM; convert the store: keytool -exportcert",

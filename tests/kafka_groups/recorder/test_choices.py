@@ -63,6 +63,7 @@ def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path:
         ([["a"], [], [], ["num.standby.replica=1"]], "configs of a: unknown config 'num.standby.replica'"),
         ([["a"], [], [], ["c:num.standby.replicas=1"]], "--config: 'c' is not one of the groups (a)"),
         ([["a"], [], [], ["num.standby.replicas"]], "--config: must be key=value"),
+        ([["a"], [], ["nowhere.properties"], ["num.standby.replicas"]], "--config: must be key=value"),
     ],
 )
 def test_should_say_what_is_wrong_with_the_options(arguments: list[list[str]], message: str) -> None:
