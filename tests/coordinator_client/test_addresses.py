@@ -128,6 +128,17 @@ def test_should_not_follow_a_redirect_that_leads_astray(here: str, location: str
     assert "secret" not in route.outcomes[here]
 
 
+@pytest.mark.parametrize(("here", "there"), [(A, B), (A, "https://b:1"), ("https://a:1", "https://b:1")])
+def test_should_follow_a_redirect_that_is_as_secret_as_before(here: str, there: str) -> None:
+    assert carried_out(CoordinatorAddresses((here,)), lambda url: there if url == here else 200)[0] == there
+
+
+def test_should_begin_calls_about_any_group_with_the_address_that_answered_last() -> None:
+    addresses = CoordinatorAddresses((A, B))
+    addresses.moved(CALL.group, B)
+    assert addresses.current("another group") == B
+
+
 def test_should_ask_to_be_held_no_longer_than_there_is_time() -> None:
     call = CoordinatorCall("/v1/groups/g/heartbeat", 1.0, {"a": "b c"}, wait_ms=3_000)
     route = CallRoute(CoordinatorAddresses((A, B)), call)

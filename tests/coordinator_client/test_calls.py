@@ -89,6 +89,11 @@ def test_should_take_several_urls_and_each_of_them_once() -> None:
     assert str(addresses) == "http://a:8080,https://b/behind"
 
 
+def test_should_name_the_one_of_several_urls_that_has_a_secret_by_its_place() -> None:
+    with pytest.raises(InputError, match=r"address 2 of 2 must be a URL such as .*, without user, password"):
+        CoordinatorAddress("http://a,http://ann:secret@b")
+
+
 @pytest.mark.parametrize(
     ("text", "place", "shown"),
     [

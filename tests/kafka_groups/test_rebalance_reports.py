@@ -26,6 +26,7 @@ def test_should_send_the_rebalance_once_with_the_token_of_the_file(tmp_path: Pat
     with stub_service(Answer(201)) as service:
         report_rebalance(CoordinatorAddress(f"{service.url}/", token), REBALANCE)
     assert service.asked == [Asked("POST", PATH, REBALANCE, "Bearer secret")]
+    assert service.asked[0].content_type == "application/json"
 
 
 def test_should_try_again_when_the_coordinator_is_not_ready() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import AsyncMock
+
 import pytest
 
 from kafka_client.admin.groups import ConsumerGroupDescription, ConsumerGroupMember
-from kafka_groups.leader.group_entry import LeadState, assess_group
-from kafka_groups.leader.lead_settings import OwnSession
+from kafka_groups.leader.group_entry import GroupEntry, LeadRefused, LeadState, assess_group
+from kafka_groups.leader.lead_settings import LeadSettings, OwnSession
 
 INSTANCE = "app-assignor-leader"
 
@@ -54,6 +56,16 @@ def test_should_tell_groups_that_can_be_led_from_others(
 def test_should_tell_whether_our_member_leaves_a_generation_without_an_assignment(group_state: str) -> None:
     found = assess_group(group("consumer", "stream", [None, INSTANCE], group_state), "classic", INSTANCE)
     assert found.is_placing is (group_state == "CompletingRebalance")
+
+
+async def test_should_never_join_a_group_of_plain_consumers() -> None:
+    admin, membership = AsyncMock(), AsyncMock()
+    admin.describe_group.return_value = group("consumer", "range", [None])
+    membership.group_type.return_value = "classic"
+    entry = GroupEntry(LeadSettings("app", INSTANCE, join_anyway=True), admin, membership, print)
+    with pytest.raises(LeadRefused, match="speak protocol 'range'"):
+        await entry.join(lambda: b"", "test")
+    membership.join.assert_not_called()
 
 
 def test_should_have_the_least_session_and_a_longer_one_while_a_standby_waits() -> None:
