@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import asdict
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
 from assignor.errors import InputError
+from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.application import configured_assignor, topology_facts
 from kafka_groups.described.copartition import CopartitionFacts
-from kafka_groups.leader.lead_command import LeadOptions
+from kafka_groups.leader.lead_command import LeadOptions, lead
 from kafka_groups.recorder.following import RecordingLimits
 from kafka_groups.recorder.record_command import RecordOptions
 from tests.program import assignor
@@ -114,6 +118,18 @@ def test_should_put_the_command_line_before_the_applications_properties(tmp_path
 
     assert application.configs == {"num.standby.replicas": "1", "max.warmup.replicas": "4"}
     assert (application.assignor, application.file.description) == (None, "Topologies:\n")
+
+
+def test_should_report_where_the_options_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topology, token = tmp_path / "topology.txt", tmp_path / "token"
+    topology.write_text("Topologies:\n")
+    token.write_text("secret")
+    leading = AsyncMock()
+    monkeypatch.setattr("kafka_groups.leader.leading.lead_until_stopped", leading)
+    monkeypatch.setattr(logging.getLogger("aiokafka"), "setLevel", lambda level: None)
+    options = LeadOptions(BROKER, "g", topology, output="led.jsonl", coordinator="http://a:1", token_file=token)
+    lead(**asdict(options))
+    assert leading.call_args.args[3:5] == ("led.jsonl", CoordinatorAddress("http://a:1", token))
 
 
 def test_should_refuse_a_standby_that_joins_anyway(tmp_path: Path) -> None:
