@@ -29,6 +29,8 @@ from kafka_groups.leader.led_rebalance import (
     own_subscription,
     spoken_version,
 )
+from kafka_groups.leader.rebalance_records import progress_text
+from rebalance_analysis.presentation.quantities import time_text
 from rebalance_analysis.rerun import RerunRebalance, run
 from tests.group_model import NOW_MS, SimulatedGroup, member, next_rebalance, topology_of
 
@@ -102,6 +104,21 @@ def test_should_give_the_deadline_to_the_lowest_process() -> None:
     assert led.result.probing_rebalance_at_ms == DEADLINE_MS
     told = {name: next_rebalance(assignment) for name, assignment in led.result.assignments.items()}
     assert told == {"five": None, "three": DEADLINE_MS}
+
+
+def test_should_sum_up_a_rebalance_and_say_who_probes_when() -> None:
+    assert progress_text(7, _scaled_out(), "b joined", 12) == (
+        "generation 7: 2 members of 2 processes, 4 active, 0 standby, 2 warm-up tasks, 0 moved, probing at "
+        f"{time_text(DEADLINE_MS)} by process 00000000; because b joined; 12 ms"
+    )
+
+
+def test_should_name_the_topics_that_are_missing() -> None:
+    cluster = replace(_snapshot({}).cluster, topics={})
+    led = lead_rebalance(replace(_snapshot({"one": member(ProcessId(0, 1))}), cluster=cluster), NOW_MS)
+    assert progress_text(7, led, "", 12) == (
+        "generation 7: 1 member; sent INCOMPLETE_SOURCE_TOPIC_METADATA to every member (missing: topic-0); 12 ms"
+    )
 
 
 def test_should_give_the_deadline_to_the_next_process_when_the_lowest_rejoins_at_once() -> None:
