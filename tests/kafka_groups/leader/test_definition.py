@@ -62,6 +62,13 @@ def test_should_read_json_in_every_form(content: object, path: Path) -> None:
     assert dict(definition.members) == {}
 
 
+def test_should_name_the_file_whose_text_is_no_description(path: Path) -> None:
+    path.write_text("no topology")
+    with pytest.raises(InputError) as raised:
+        defined(path)
+    assert str(raised.value).startswith(f"{path}: ")
+
+
 def test_should_take_what_is_said_of_stores(path: Path) -> None:
     definition, _ = defined(path, stores=["store-0=retention.ms:86400000"])
     (store,) = definition.topology.subtopologies[0].stores
