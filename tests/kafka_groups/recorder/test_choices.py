@@ -82,6 +82,10 @@ def test_should_read_a_topology_as_json_and_as_text(tmp_path: Path) -> None:
     assert (given.origin, described.origin) == ("definition topology.json", "Topology#describe text topology.txt")
     subtopology = described.topology("wc", ShownTasks(), {"lines": 2}).topology.subtopologies[0]
     assert (subtopology.source_topics, subtopology.stores[0].changelog_topic) == (("lines",), "wc-counts-changelog")
+    shown = ShownTasks()
+    shown.stateful.add(TaskId(0, 0))  # the group has run, so a changelog that is not there now will never be
+    subtopology = described.topology("wc", shown, {"lines": 2}).topology.subtopologies[0]
+    assert [store.changelog_topic for store in subtopology.stores if store.changelog_topic] == []
 
 
 def test_should_infer_a_topology_from_what_the_group_shows() -> None:
