@@ -298,7 +298,7 @@ class KilledGroup:
 
     def _standbys_follow(self, generation_id: int) -> bool:
         status = self._watch.look()
-        if status.state != STABLE or status.generation_id != generation_id:
+        if status.view.state != STABLE or status.view.generation_id != generation_id:
             return False
         self._caught_up = {
             (copy.task, row.thread) for row in status.threads for copy in row.copies if is_caught_up(copy)

@@ -14,8 +14,8 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
 from rebalance_analysis.commands.change_options import changes_from_options
 from rebalance_analysis.what_if.changes import Changes
+from spark_engine.batch import EngineChoice
 from spark_engine.batch.command_line import batch_run, engine_from_options
-from spark_engine.batch.engine import EngineChoice
 
 if TYPE_CHECKING:
     from rebalance_analysis.replay.replay_run import Ended

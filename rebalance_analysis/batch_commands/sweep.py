@@ -16,8 +16,8 @@ from rebalance_analysis.commands.change_options import changes_from_options
 from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
 from rebalance_analysis.commands.recorded_lines import read_with_bar
 from rebalance_analysis.what_if.changes import Changes
+from spark_engine.batch import EngineChoice
 from spark_engine.batch.command_line import batch_run, engine_from_options
-from spark_engine.batch.engine import EngineChoice
 
 if TYPE_CHECKING:
     from rebalance_analysis.sweep.sweep_run import FinishedSweep

@@ -21,11 +21,10 @@ from rebalance_analysis.replay.replay_work import NO_CHANGES, ReplayWork
 from rebalance_analysis.replay.summary import Summary, summarized
 from rebalance_analysis.what_if import changes_document
 from rebalance_analysis.what_if.changes import Changes
-from spark_engine.batch.beside_rows import spool_directory, write_document
-from spark_engine.batch.engine import Engine
-from spark_engine.batch.outcome import RunOutcome
+from spark_engine.batch import Engine, EngineChoice
+from spark_engine.batch.output_directory import spool_directory, write_document
 from spark_engine.batch.running import run_plan
-from spark_engine.batch.work import Plan
+from spark_engine.batch.work import Plan, RunOutcome
 
 ROWS_NAME = "rounds"
 SUMMARY_NAME = "summary.json"
@@ -76,12 +75,9 @@ def replay(
                 ReplayWork(own_assignors, changes), chunks, identity, ROWS_NAME, TIMING_COLUMNS, (SUMMARY_NAME,), check
             ),
             directory,
-            engine=engine,
+            EngineChoice(engine, master, cores, restart),
             console=console,
             title=TITLE,
-            master=master,
-            cores=cores,
-            restart=restart,
         )
     summary = summarized(outcome, asked, (as_text(chunk.source) for chunk in chunks))
     document = {**summary.document(), "run": _run_document(outcome, engine)}

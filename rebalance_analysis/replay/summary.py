@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from rebalance_analysis.replay.counts import Beside, Counts, MeasureSums
 from rebalance_analysis.replay.rebalance_rows import COMPUTE_COLUMN
 from rebalance_analysis.replay.replay_work import place
-from spark_engine.batch.outcome import RunOutcome
-from spark_engine.batch.work import REFUSED
+from spark_engine.batch.work import REFUSED, RunOutcome
 
 _WIDTH = math.log(1.01)
 _LOWEST_MS = 1e-3

@@ -12,7 +12,7 @@ from assignor.names import shortened
 from assignor.printable import one_line
 from rebalance_analysis.replay.counts import Counts
 from rebalance_analysis.replay.summary import Summary
-from spark_engine.batch.plain_table import GAP, plain_table, titled
+from spark_engine.batch.terminal import GAP, plain_table, titled
 
 INPUTS_SHOWN = 30
 _TO_THE_BYTE = "to the\nbyte"

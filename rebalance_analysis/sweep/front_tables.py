@@ -14,7 +14,7 @@ from rich.console import Group
 
 from rebalance_analysis.sweep.grid import ASSIGNOR, Axis, Combination, Grid, Value
 from rebalance_analysis.sweep.totals import CombinationTotal, SweepResult
-from spark_engine.batch.plain_table import plain_table, titled
+from spark_engine.batch.terminal import plain_table, titled
 
 _MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
 _TRAFFIC = "read across\nracks"

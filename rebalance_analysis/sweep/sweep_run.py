@@ -26,11 +26,10 @@ from rebalance_analysis.sweep.sweep_work import SweepChunk, SweepWork, sweep_pla
 from rebalance_analysis.sweep.totals import SweepResult, sweep_result
 from rebalance_analysis.what_if import changes_document
 from rebalance_analysis.what_if.changes import Changes
-from spark_engine.batch.beside_rows import spool_directory, write_document
-from spark_engine.batch.engine import EngineChoice
-from spark_engine.batch.outcome import RunOutcome
+from spark_engine.batch import EngineChoice
+from spark_engine.batch.output_directory import spool_directory, write_document
 from spark_engine.batch.running import run_plan
-from spark_engine.batch.work import Plan
+from spark_engine.batch.work import Plan, RunOutcome
 
 MAX_FORECASTS = 1_000_000
 
@@ -80,16 +79,7 @@ def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> Fin
         plan = _plan(order, grid, episodes, own_assignors, own_measures)
         forecasts = len(grid) * episodes.total
         title = f"{len(grid):,} combinations from {episodes.total:,} episodes"
-        outcome = run_plan(
-            plan,
-            directory,
-            engine=order.run_by.engine,
-            master=order.run_by.master,
-            cores=order.run_by.cores,
-            console=console,
-            title=title,
-            restart=order.run_by.restart,
-        )
+        outcome = run_plan(plan, directory, order.run_by, console=console, title=title)
     result = sweep_result(grid, outcome.batches(), own_measures.names)
     front_file = directory / FRONT_NAME
     write_document(front_file, front_document(result))

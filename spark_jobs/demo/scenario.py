@@ -23,18 +23,18 @@ from rich.console import Console
 from assignor.errors import AssignorFault
 from spark_engine.session.spark_session import spark_session
 from spark_jobs.demo.replayed_groups import recorded_groups, replay
-from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.tables import assignment_table, rebalances_table, recordings_table, takeovers_table
-from spark_jobs.demo.takeovers import Takeover, takeovers
-from spark_jobs.demo.witnessed_rebalances import witnessed_rebalances
+from spark_jobs.demo.takeovers import Takeover, takeovers, witnessed_rebalances
 from spark_jobs.demo.word_count import (
     COUNT_STORE,
     LINES,
     PARTITIONS,
+    SourceLine,
     TextFeed,
     different_counts,
     expected_counts,
     read_counts,
+    stdlib_lines,
     word_count,
 )
 from spark_jobs.workers.group_view import (

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +36,12 @@ def executor_identity() -> ExecutorIdentity:
     """Found among the ancestors of this process."""
     pid = os.getpid()
     for _ in range(_GENERATIONS):
-        parent = _parent_and_command(pid)
-        if parent is None:
+        try:
+            # the second field is the program's name in brackets, which may itself contain brackets and blanks
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+        except OSError:  # pid 0, or a system without /proc
             break
-        pid, command = parent
         named = _EXECUTOR_ID.search(command)
         if named is not None:
             host = _HOST.search(command)
@@ -48,35 +49,3 @@ def executor_identity() -> ExecutorIdentity:
         if "org.apache.spark.deploy.SparkSubmit" in command:
             return ExecutorIdentity(DRIVER, pid)
     return ExecutorIdentity(DRIVER, None)
-
-
-def _parent_and_command(pid: int) -> tuple[int, str] | None:
-    try:
-        parent = int(_stat_after_name(pid).split()[1])
-        return parent, Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
-    except OSError:
-        return _by_ps(pid)
-
-
-def _stat_after_name(pid: int) -> str:
-    # the second field is the program's name in brackets, which may itself contain brackets and blanks
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1]
-
-
-def _by_ps(pid: int) -> tuple[int, str] | None:
-    try:
-        parent = int(_ps(pid, "ppid="))
-        return parent, _ps(parent, "args=")
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-
-
-def _ps(pid: int, column: str) -> str:
-    shown = subprocess.run(  # noqa: S603
-        ["ps", "-o", column, "-p", str(pid)],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=10,
-    )
-    return shown.stdout.strip()

@@ -65,28 +65,16 @@ class ThreadRow:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceNotice:
-    """Something that an instance has to tell people. `instance`: as in `ThreadRow`, or the beginning of the process id
-    of one that is gone.
-    """
-
-    instance: str
-    code: str
-    text: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """`condition`: why a Stable group does nothing, None for one that works. `advice`: what to do about the group."""
+    """`view`: the coordinator's. `threads`: sorted by name."""
 
     group_id: str
-    state: str
-    generation_id: int
+    view: GroupView
     threads: tuple[ThreadRow, ...]
-    condition: str | None = None
-    advice: str | None = None
-    notices: tuple[InstanceNotice, ...] = ()
+
+    def instance_of(self, process_id: str) -> str:
+        """As in `ThreadRow`, or the beginning of the process id of an instance that is gone."""
+        return next((each.instance for each in self.view.members if each.process_id == process_id), process_id[:8])
 
 
 class GroupWatch:
@@ -110,49 +98,33 @@ class GroupWatch:
         """Raises CoordinatorError, CoordinatorUnavailable."""
         view = group_view(self._client, self._group_id)
         endpoints = sorted({member.user_endpoint for member in view.members if member.user_endpoint is not None})
-        answers = zip(endpoints, self._askers.map(self._ask, endpoints), strict=True)
-        return merged(self._group_id, view, {endpoint: answer for endpoint, answer in answers if answer is not None})
+        answers = dict(zip(endpoints, self._askers.map(self._ask, endpoints), strict=True))
+        return GroupStatus(self._group_id, view, thread_rows(view, answers))
 
-    def _ask(self, endpoint: str) -> Mapping[str, Any] | None:
+    def _ask(self, endpoint: str) -> Mapping[str, Any]:
+        """The answer of its GET /status; empty when it gives none."""
         try:
             answer = self._http.get(f"{self._scheme}://{endpoint}/status")
-            document = answer.json() if answer.is_success else None
+            document = answer.json() if answer.is_success else {}
         except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-            return None
-        return document if isinstance(document, dict) else None
+            return {}
+        return document if isinstance(document, dict) else {}
 
 
-def merged(group_id: str, view: GroupView, statuses: Mapping[str, Mapping[str, Any]]) -> GroupStatus:
-    """`statuses`: endpoint to the answer of its GET /status."""
-    rows = [_row(member, view, _thread_of(statuses.get(member.user_endpoint or ""), member)) for member in view.members]
-    instances = {member.process_id: member.user_endpoint or member.process_id for member in view.members}
-    return GroupStatus(
-        group_id,
-        view.state,
-        view.generation_id,
-        tuple(sorted(rows, key=lambda row: (row.thread, row.instance))),
-        view.condition,
-        view.advice,
-        tuple(
-            InstanceNotice(instances.get(each.process_id, each.process_id[:8]), each.code, each.text, each.count)
-            for each in view.notices
-        ),
-    )
+def thread_rows(view: GroupView, statuses: Mapping[str, Mapping[str, Any]]) -> tuple[ThreadRow, ...]:
+    """`statuses`: endpoint to what its instance answered."""
+    rows = [_row(member, view, statuses.get(member.user_endpoint or "", {})) for member in view.members]
+    return tuple(sorted(rows, key=lambda row: (row.thread, row.instance)))
 
 
-def _thread_of(status: Mapping[str, Any] | None, member: MemberView) -> Mapping[str, Any] | None:
-    threads = () if status is None else status.get("threads", ())
-    return next((thread for thread in threads if thread.get("name") == member.client_id), None)
-
-
-def _row(member: MemberView, view: GroupView, thread: Mapping[str, Any] | None) -> ThreadRow:
-    instance = member.user_endpoint or member.process_id
+def _row(member: MemberView, view: GroupView, status: Mapping[str, Any]) -> ThreadRow:
+    thread = next((each for each in status.get("threads", ()) if each.get("name") == member.client_id), None)
     if thread is None:
         state = NO_ANSWER if member.user_endpoint is not None else ""
-        return ThreadRow(instance, member.client_id, state, tuple(_as_assigned(member, view)))
-    copies = (_as_held(task, member.warm_up) for task in thread["tasks"])
+        return ThreadRow(member.instance, member.client_id, state, tuple(_as_assigned(member, view)))
+    copies = tuple(_as_held(task, member.warm_up) for task in thread["tasks"])
     counts = (int(thread.get(count, 0)) for count in ("processed", "dropped", "passed_over"))
-    return ThreadRow(instance, member.client_id, str(thread["state"]), tuple(copies), *counts)
+    return ThreadRow(member.instance, member.client_id, str(thread["state"]), copies, *counts)
 
 
 def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
@@ -160,9 +132,8 @@ def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
         for task in tasks:
             lag = view.lags.get((task, member.member_id))
             # a negative lag is a sentinel for a running active, not a number of records
-            yield CopyStatus(
-                task, role, RUNNING if lag is not None and lag < 0 else "", None if lag is None else max(lag, 0)
-            )
+            state = RUNNING if lag is not None and lag < 0 else ""
+            yield CopyStatus(task, role, state, None if lag is None else max(lag, 0))
 
 
 def _as_held(task: Mapping[str, Any], warm_ups: Iterable[str]) -> CopyStatus:

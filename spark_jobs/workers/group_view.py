@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any, TypeVar
 
 from assignor.errors import AssignorFault
 from spark_jobs.workers.ownership_history import members_behind
@@ -41,16 +42,20 @@ class MemberView:
     warm_up: tuple[str, ...]
     user_endpoint: str | None
 
+    @property
+    def instance(self) -> str:
+        """The instance's endpoint, or its process id without one."""
+        return self.user_endpoint or self.process_id
+
 
 @dataclass(frozen=True, slots=True)
-class ReportedNotice:
-    """A notice of an instance. `count`: of records, or of lines logged. `at_ms`: of the last, since the epoch."""
+class InstanceNotice:
+    """A notice that an instance has for people. `count`: of records, or of lines logged."""
 
     process_id: str
     code: str
     text: str
     count: int
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class GroupView:
     lags: Mapping[tuple[str, str], int] = field(repr=False)
     condition: str | None = None
     advice: str | None = None
-    notices: tuple[ReportedNotice, ...] = ()
+    notices: tuple[InstanceNotice, ...] = ()
 
     @property
     def is_settled(self) -> bool:
@@ -98,41 +103,28 @@ class ListedRebalance:
 def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
     """Raises CoordinatorError, CoordinatorUnavailable."""
     described = client.describe(group_id)
-    last = _object(described.get("last_rebalance"))
     return GroupView(
-        str(described["state"]),
-        _number(described["generation_id"]),
-        str(last.get("outcome") or ""),
-        tuple(_member_view(_object(member)) for member in _list(described["members"])),
-        {
-            (str(copy["task"]), str(copy["member_id"])): _number(copy["lag"])
-            for copy in map(_object, _list(described["tasks"]))
-            if copy.get("lag") is not None
-        },
-        _optional_text(described.get("condition")),
-        _optional_text(described.get("advice")),
-        tuple(_reported_notice(_object(notice)) for notice in _list(described.get("notices"))),
+        described["state"],
+        described["generation_id"],
+        (described.get("last_rebalance") or {}).get("outcome") or "",
+        tuple(_read(MemberView, member) for member in described["members"]),
+        {(copy["task"], copy["member_id"]): copy["lag"] for copy in described["tasks"] if copy.get("lag") is not None},
+        described.get("condition"),
+        described.get("advice"),
+        tuple(_read(InstanceNotice, notice) for notice in described.get("notices", ())),
     )
 
 
 def listed_rebalances(client: CoordinatorClient, group_id: str) -> list[ListedRebalance]:
     """The coordinator's history, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
-    listed = map(_object, _list(client.rebalances(group_id)["rebalances"]))
-    return sorted(
-        (
-            ListedRebalance(
-                _number(one["generation_id"]), str(one["reason"]), str(one["outcome"]), _number(one["members"])
-            )
-            for one in listed
-        ),
-        key=lambda one: one.generation_id,
-    )
+    listed = [_read(ListedRebalance, rebalance) for rebalance in client.rebalances(group_id)["rebalances"]]
+    return sorted(listed, key=lambda rebalance: rebalance.generation_id)
 
 
 def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
     """Why that rebalance placed `task` as it did, in one line. Raises CoordinatorError, CoordinatorUnavailable."""
-    listed = map(_object, _list(client.explanations(group_id, generation_id)["explanations"]))
-    return next((str(one["text"]) for one in listed if one["task"] == task), "")
+    explanations = client.explanations(group_id, generation_id)["explanations"]
+    return next((each["text"] for each in explanations if each["task"] == task), "")
 
 
 def wait_for_group(
@@ -173,46 +165,13 @@ def wait_until_held(
     return wait_for_group(client, group_id, held, what, timeout_s)
 
 
-def _member_view(member: Mapping[str, object]) -> MemberView:
-    def held(role: str) -> tuple[str, ...]:
-        return tuple(map(str, _list(member[role])))
-
-    return MemberView(
-        str(member["member_id"]),
-        str(member["client_id"]),
-        str(member["process_id"]),
-        bool(member["joined"]),
-        bool(member["fetched"]),
-        None if member["last_heard_ms"] is None else _number(member["last_heard_ms"]),
-        held("active"),
-        held("standby"),
-        held("warm_up"),
-        str(member["user_endpoint"]) if member["user_endpoint"] else None,
-    )
+Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 
-def _reported_notice(notice: Mapping[str, object]) -> ReportedNotice:
-    return ReportedNotice(
-        str(notice["process_id"]),
-        str(notice["code"]),
-        str(notice["text"]),
-        _number(notice["count"]),
-        _number(notice["at_ms"]),
-    )
-
-
-def _optional_text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
-def _number(value: object) -> int:
-    assert isinstance(value, int), f"{value!r} is a number by the service's contract"
-    return value
+def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
+    """The fields that `kind` has, with lists as tuples."""
+    found: dict[str, Any] = {}
+    for each in fields(kind):
+        value = document[each.name]
+        found[each.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**found)

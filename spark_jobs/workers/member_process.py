@@ -27,8 +27,7 @@ from pathlib import Path
 from coordinator_client.calls import CallerToken
 from spark_jobs.workers.executor_identity import LOOPBACK, ExecutorIdentity
 from spark_jobs.workers.leaving_signals import LeavingSignals
-from spark_jobs.workers.ownership_listener import OwnershipListener
-from spark_jobs.workers.ownership_log import Holder, OwnershipLog
+from spark_jobs.workers.ownership_log import OwnershipListener
 from streams_runtime.application import Application
 from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
@@ -185,12 +184,7 @@ def _thread_listeners(
     if settings.log_dir is None:
         return lambda _name: SilentListener()
     directory = _on_this_machine(settings.log_dir)
-
-    def listener(name: str) -> ThreadListener:
-        holder = Holder(f"p{partition}", name, executor.executor_id, os.getpid(), executor.jvm_pid)
-        return OwnershipListener(OwnershipLog(directory, holder))
-
-    return listener
+    return lambda name: OwnershipListener(directory, f"p{partition}", name, executor)
 
 
 def _on_this_machine(directory: str | Path) -> Path:

@@ -8,20 +8,26 @@ machine's clock.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from assignor.errors import InputError
+from assignor.types import TaskId
+from spark_jobs.workers.executor_identity import ExecutorIdentity
+from streams_runtime.membership.member_events import HeldTasks
+from streams_runtime.task_manager.thread_listener import TaskRestored
 
 SUFFIX = ".jsonl"
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
 """A thread's name begins with the client id, which may have any printable character."""
+_NOTHING = HeldTasks("", 0)
 
 
 class OwnershipEvent(StrEnum):
@@ -44,38 +50,13 @@ class OwnershipEvent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnershipChange:
+class OwnershipLine:
     """One change: after it, the thread owns exactly `active` and `standby`.
 
-    `task`: of `restored` and `processed`. `origin`, `records`: what the task started from, and how many changelog
-    records it read before it ran. `reason`: why tasks were lost or closed.
+    `instance`, `thread`, `executor`, `pid`: who writes. `jvm_pid`: the executor's, None if unknown. `task`: of
+    `restored` and `processed`. `origin`, `records`: what the task started from, and how many changelog records it read
+    before it ran. `reason`: why tasks were lost or closed.
     """
-
-    event: OwnershipEvent
-    generation_id: int | None = None
-    member_id: str | None = None
-    active: tuple[str, ...] = ()
-    standby: tuple[str, ...] = ()
-    reason: str | None = None
-    task: str | None = None
-    origin: str | None = None
-    records: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who writes: a thread of an instance, its process and executor. `jvm_pid`: the executor's, None if unknown."""
-
-    instance: str
-    thread: str
-    executor: str
-    pid: int
-    jvm_pid: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OwnershipLine:
-    """A line of the log: when, the fields of `Holder`, and those of `OwnershipChange`."""
 
     at_ms: float
     event: OwnershipEvent
@@ -94,19 +75,62 @@ class OwnershipLine:
     records: int | None = None
 
 
-class OwnershipLog:
-    """The file of one thread; each change is appended as a line."""
+class OwnershipListener:
+    """A `ThreadListener` that writes the log of one thread; only that thread calls it. Once a call returns, its line
+    survives the end of this process. Raises OSError.
+    """
 
-    def __init__(self, directory: Path, holder: Holder) -> None:
+    def __init__(self, directory: Path, instance: str, thread: str, executor: ExecutorIdentity) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._holder = holder
-        self._file = directory / f"{_NO_FILE_NAME.sub('_', holder.thread)[-_LONGEST_NAME:]}-{holder.pid}{SUFFIX}"
+        pid = os.getpid()
+        self._file = directory / f"{_NO_FILE_NAME.sub('_', thread)[-_LONGEST_NAME:]}-{pid}{SUFFIX}"
+        self._last = OwnershipLine(
+            0.0, OwnershipEvent.STARTED, instance, thread, executor.executor_id, pid, executor.jvm_pid
+        )
+        self._hold(OwnershipEvent.STARTED, _NOTHING)
 
-    def write(self, change: OwnershipChange) -> None:
-        """Append one line. Once this returns, the line survives the end of this process. Raises OSError."""
-        document = asdict(_line(time.time() * 1000, self._holder, change))
+    def joining(self, held: HeldTasks) -> None:
+        self._hold(OwnershipEvent.JOINING, held)
+
+    def assigned(self, held: HeldTasks) -> None:
+        self._hold(OwnershipEvent.ASSIGNED, held)
+
+    def revoked(self, held: HeldTasks) -> None:
+        self._hold(OwnershipEvent.REVOKED, held)
+
+    def dropped(self, reason: str, *, clean: bool) -> None:
+        self._hold(OwnershipEvent.CLOSED if clean else OwnershipEvent.LOST, _NOTHING, reason)
+
+    def restored(self, task: TaskRestored) -> None:
+        self._write(OwnershipEvent.RESTORED, task=str(task.task_id), origin=str(task.origin), records=task.records)
+
+    def processed_first(self, task_id: TaskId, at_ms: int) -> None:
+        self._write(OwnershipEvent.PROCESSED, task=str(task_id))
+
+    def _hold(self, event: OwnershipEvent, held: HeldTasks, reason: str | None = None) -> None:
+        self._last = replace(
+            self._last,
+            generation_id=held.generation_id or None,
+            member_id=held.member_id or None,
+            active=tuple(sorted(map(str, held.active))),
+            standby=tuple(sorted(map(str, held.standby))),
+        )
+        self._write(event, reason=reason)
+
+    def _write(
+        self,
+        event: OwnershipEvent,
+        *,
+        reason: str | None = None,
+        task: str | None = None,
+        origin: str | None = None,
+        records: int | None = None,
+    ) -> None:
+        """`event` with the tasks that the thread holds now."""
+        at_ms = time.time() * 1000
+        line = replace(self._last, at_ms=at_ms, event=event, reason=reason, task=task, origin=origin, records=records)
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(document) + "\n")
+            file.write(json.dumps(asdict(line)) + "\n")
 
 
 def read_ownership(directory: Path) -> list[OwnershipLine]:
@@ -134,23 +158,3 @@ def _as_line(document: dict[str, object]) -> OwnershipLine:
             raise TypeError(f"{name} is not a list")
         fields[name] = tuple(str(task) for task in tasks)
     return OwnershipLine(**fields)  # type: ignore[arg-type]
-
-
-def _line(at_ms: float, holder: Holder, change: OwnershipChange) -> OwnershipLine:
-    return OwnershipLine(
-        at_ms=at_ms,
-        event=change.event,
-        instance=holder.instance,
-        thread=holder.thread,
-        executor=holder.executor,
-        pid=holder.pid,
-        jvm_pid=holder.jvm_pid,
-        generation_id=change.generation_id,
-        member_id=change.member_id,
-        active=tuple(sorted(change.active)),
-        standby=tuple(sorted(change.standby)),
-        reason=change.reason,
-        task=change.task,
-        origin=change.origin,
-        records=change.records,
-    )

@@ -164,7 +164,7 @@ class CoordinatorClient:
         """Stop every member: the answer to its next heartbeat has the stop flag."""
         _call(self._http, "POST", CoordinatorCall(f"{group_path(group_id)}/drain", ANSWER_TIMEOUT_S))
 
-    def rebalances(self, group_id: str) -> dict[str, object]:
+    def rebalances(self, group_id: str) -> dict[str, Any]:
         """The history of rebalances, as the service lists it."""
         return self._get(f"{group_path(group_id)}/rebalances")
 
@@ -172,7 +172,7 @@ class CoordinatorClient:
         """One recorded rebalance, a rebalance/1 document."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}")
 
-    def explanations(self, group_id: str, generation_id: int) -> dict[str, object]:
+    def explanations(self, group_id: str, generation_id: int) -> dict[str, Any]:
         """Why every task is where that rebalance put it."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}/explain")
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from spark_engine.batch import running
-from spark_engine.batch.engine import Engine
+from spark_engine.batch import Engine, running
 from spark_engine.batch.local_engine import LocalProcesses
 from spark_engine.batch.running import ChunksFailed, EngineFailed, PartsNotSeen
 from spark_engine.batch.worker import Job

@@ -6,15 +6,16 @@ import uuid
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.word_count import (
     COUNTS,
     LINES,
     MODULES,
+    SourceLine,
     TextFeed,
     different_counts,
     expected_counts,
     read_counts,
+    stdlib_lines,
     word_count,
 )
 from streams_runtime.local_run.local_run import Progress, ProgressMeter

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from spark_engine.batch.progress import RowsProgress
+from spark_engine.batch.terminal import RowsProgress
 
 
 class Clock:
@@ -43,8 +43,8 @@ def test_should_give_the_rate_of_the_last_half_minute() -> None:
 def test_should_draw_a_bar_when_there_is_a_terminal() -> None:
     talk, clock = io.StringIO(), Clock()
     with RowsProgress(Console(file=talk, width=100, force_terminal=True), "squares", clock) as progress:
-        progress.show(0, 300, 0)
-        clock.now_s += 1.0
-        progress.show(100, 300, 0)
+        for done in (0, 100, 200):
+            progress.show(done, 300, 0)
+            clock.now_s += 1.0
     assert "━" in talk.getvalue()
-    assert "100 of 300 rows, 100 rows/s, 0:02 left" in talk.getvalue()
+    assert "200 of 300 rows, 100 rows/s, 0:01 left" in talk.getvalue()
