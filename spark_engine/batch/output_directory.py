@@ -94,10 +94,9 @@ class OutputDirectory:
         self.parts.mkdir(parents=True, exist_ok=True)
 
     def check_same_run(self) -> None:
-        """Raises InputError for the directory of another run, or one with foreign files."""
+        """Raises InputError for the directory of another run."""
         found = _read_plan(self.path)
         if found is None:
-            _check_nothing_foreign(self.path)
             return
         if differences := _differences(_without_finished(found), self._plan):
             raise InputError(
@@ -112,7 +111,6 @@ class OutputDirectory:
         """
         found = _read_plan(self.path)
         if found is None:
-            _check_nothing_foreign(self.path)
             return
         beside = found.get("beside")
         names = [f"{found.get('rows_name')}.parquet", *(beside if isinstance(beside, list) else ())]
@@ -138,7 +136,8 @@ def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator
     path = path.absolute()
     with _usable(path):
         path.mkdir(parents=True, exist_ok=True)
-        _check_ours(path)
+        if _read_plan(path) is None:
+            _check_nothing_foreign(path)  # before a lock file is written into it
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _lock(lock, path)
@@ -158,12 +157,6 @@ def check_no_url(path: Path) -> None:
     """Raises InputError for `s3://bucket`, which would become a directory of that name."""
     if _URL.fullmatch(path.parts[0] if path.parts else "") and not Path(path.parts[0]).exists():
         raise InputError("is a URL; name a directory, which executors reach under the same path", str(path))
-
-
-def _check_ours(path: Path) -> None:
-    """Check the directory before a lock file is written into it."""
-    if _read_plan(path) is None:
-        _check_nothing_foreign(path)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Processes of this machine, and what may happen to them and to their driver."""
+"""Both engines, and what may happen to their workers, to their executors and to their driver."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 from spark_engine.batch import Engine, running
 from spark_engine.batch.local_engine import LocalProcesses
 from spark_engine.batch.running import ChunksFailed, EngineFailed, PartsNotSeen
+from spark_engine.batch.spark_engine import cores_of_master
 from spark_engine.batch.worker import Job
-from tests.processes import is_running, wait_until_gone
+from tests.processes import wait_until_gone
 from tests.spark_jobs.batch.running_squares import (
     Marks,
     beside,
@@ -30,6 +31,7 @@ from tests.spark_jobs.batch.squares import Numbers, Squares, squares_plan
 from tests.spark_jobs.batch.squares_program import CHUNKS, HELD
 
 TIMEOUT_S = 300.0
+ON_SPARK = pytest.param(Engine.SPARK, marks=[pytest.mark.spark, pytest.mark.long])
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,15 @@ def one_process(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("one") / "output"
     run_squares(squares_plan(CHUNKS), directory, cores=1)
     return directory
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Spark is the common session."""
+    chosen: Engine = request.param
+    if chosen is Engine.SPARK:
+        request.getfixturevalue("chunks_on_this_spark")
+    return chosen
 
 
 def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_process: Path, tmp_path: Path) -> None:
@@ -57,24 +68,29 @@ def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_proce
     assert set(os.listdir(tmp_path)) == names
 
 
-@pytest.mark.long
-def test_should_lose_no_row_when_a_process_is_killed(one_process: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [pytest.param(Engine.LOCAL, marks=pytest.mark.long), ON_SPARK], indirect=True)
+def test_should_lose_no_row_when_a_worker_or_its_executor_is_killed(
+    engine: Engine, one_process: Path, tmp_path: Path
+) -> None:
     marks = Marks(tmp_path / "marks")
     plan = squares_plan(CHUNKS, work=Squares(str(marks.directory), held=frozenset({HELD})))
-    running = beside(lambda: run_squares(plan, tmp_path / "output"))
-    first, _ = marks.wait_for(HELD)
-    os.kill(first, signal.SIGKILL)
-    marks.wait_for(HELD, but_not=first)
+    started = beside(lambda: run_squares(plan, tmp_path / "output", engine=engine, master="local[2]"))
+    worker, jvm = marks.wait_for(HELD)
+    os.kill(jvm or worker, signal.SIGKILL)
+    marks.wait_for(HELD, but_not=worker)
     marks.let_go()
-    outcome = running.result(TIMEOUT_S)
-    assert (outcome.rows, outcome.rejects) == (102, 18)
+    outcome = started.result(TIMEOUT_S)
+    assert (outcome.rows, outcome.rejects, outcome.chunks) == (102, 18, CHUNKS)
     assert contents(tmp_path / "output") == contents(one_process)
 
 
-def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(one_process: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [Engine.LOCAL, ON_SPARK], indirect=True)
+def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(
+    engine: Engine, one_process: Path, tmp_path: Path
+) -> None:
     bad = Squares(raising=frozenset({2}), killing=frozenset({7}))
     with pytest.raises(ChunksFailed) as failed:
-        run_squares(squares_plan(CHUNKS, work=bad), tmp_path)
+        run_squares(squares_plan(CHUNKS, work=bad), tmp_path, engine=engine, master="local[2]")
     first, *lines = str(failed.value).splitlines()
     assert first.startswith(
         "2 of 12 chunks failed; 86 rows of the others are kept, and the same command retries the rest"
@@ -84,10 +100,28 @@ def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(one_pr
         "chunk 7, Numbers(number=7, first=70, lines=10): its process died 3 times",
     ]
     talk = io.StringIO()
-    outcome = run_squares(squares_plan(CHUNKS), tmp_path, talk=talk)
+    outcome = run_squares(squares_plan(CHUNKS), tmp_path, talk=talk)  # the engines go on with each other's
     assert (outcome.chunks_found_done, outcome.rows_found_done, outcome.resumed) == (10, 86, True)
     assert "continuing: 86 rows of 10 of 12 chunks are done" in talk.getvalue()
     assert contents(tmp_path) == contents(one_process)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", [Engine.LOCAL, pytest.param(Engine.SPARK, marks=pytest.mark.spark)])
+def test_should_keep_parts_and_say_how_to_go_on_when_it_is_interrupted(
+    engine: Engine, one_process: Path, tmp_path: Path
+) -> None:
+    marks = Marks(tmp_path / "marks")
+    program = start_program(tmp_path / "output", marks.directory, engine)
+    worker, jvm = marks.wait_for(HELD)
+    os.killpg(program.pid, signal.SIGINT)  # as a terminal does, to the workers too
+    _, talk = program.communicate(timeout=TIMEOUT_S)
+    assert program.returncode == 1
+    assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to continue"
+    assert "Traceback" not in talk
+    wait_until_gone([worker, jvm] if jvm else [worker], TIMEOUT_S)
+    assert run_squares(squares_plan(CHUNKS), tmp_path / "output").chunks_found_done == HELD
+    assert contents(tmp_path / "output") == contents(one_process)
 
 
 class Unreadable(Squares):
@@ -130,16 +164,16 @@ def test_should_go_on_when_the_driver_was_killed(one_process: Path, tmp_path: Pa
     assert contents(tmp_path / "output") == contents(one_process)
 
 
-@pytest.mark.long
-def test_should_keep_parts_and_say_how_to_go_on_when_it_is_interrupted(one_process: Path, tmp_path: Path) -> None:
-    marks = Marks(tmp_path / "marks")
-    program = start_program(tmp_path / "output", marks.directory, Engine.LOCAL)
-    worker, _ = marks.wait_for(HELD)
-    os.killpg(program.pid, signal.SIGINT)  # as a terminal does, to the workers too
-    _, talk = program.communicate(timeout=TIMEOUT_S)
-    assert not is_running(worker)
-    assert program.returncode == 1
-    assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to continue"
-    assert "Traceback" not in talk
-    assert run_squares(squares_plan(CHUNKS), tmp_path / "output").chunks_found_done == HELD
-    assert contents(tmp_path / "output") == contents(one_process)
+@pytest.mark.parametrize(
+    "master,cores",
+    [
+        ("local", 1),
+        ("local[3]", 3),
+        ("local[3,4]", 3),
+        ("local[*]", os.cpu_count()),
+        ("local-cluster[2,3,1024]", 6),
+        ("spark://host:7077", None),
+    ],
+)
+def test_should_know_the_cores_of_a_master_that_says_so(master: str, cores: int | None) -> None:
+    assert cores_of_master(master) == cores
