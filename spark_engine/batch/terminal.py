@@ -54,11 +54,13 @@ class RowsProgress:
 
     def show(self, done: int, planned: int, rejects: int) -> None:
         """`done` of `planned`: rows and rejects, including those of earlier runs."""
-        self._bar.update(self._task, completed=done, total=planned)
+        task = self._bar.tasks[0]
+        task.total = planned  # not by `update`, which forgets the rate when the total changes
+        self._bar.update(self._task, completed=done)
         status = f"{done:,} of {planned:,} rows"
         if rejects:
             status += f" ({rejects:,} rejects)"
-        if rate := self._bar.tasks[0].speed:
+        if rate := task.speed:
             status += f", {rate:,.0f} rows/s, {_duration((planned - done) / rate)} left"
         self._bar.update(self._task, status=status, refresh=self._console.is_terminal)
         if not self._console.is_terminal and self._clock() >= self._next_line_s:
