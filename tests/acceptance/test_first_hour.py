@@ -180,7 +180,8 @@ def ended(stranger: Stranger, application: Background, counts: dict[str, list[in
 
 def wait_for_instances(application: Background) -> None:
     for number in range(INSTANCES):
-        application.wait_for(rf"(count-words-p{number}-t0 on )", WITHIN_S)
+        # the name has its host where there is no Spark
+        application.wait_for(rf"(count-words(?:-\S+)?-p{number}-t0 on )", WITHIN_S)
 
 
 def every_count() -> dict[str, list[int]]:
