@@ -30,8 +30,8 @@ from streams_runtime.logs.kafka.log_settings import (
     log_settings,
 )
 from streams_runtime.logs.opening import kafka_servers
-from streams_runtime.serdes import DefaultSerdes, Serde
-from streams_runtime.serdes.defaults import configured_serde, imported_object, made
+from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerdes, configured_serde, imported_object, made
 
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"

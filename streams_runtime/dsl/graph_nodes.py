@@ -16,7 +16,8 @@ from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import DefaultSerde, Serde
+from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.state_store import StoreBuilder
 
 

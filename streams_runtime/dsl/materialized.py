@@ -13,7 +13,8 @@ from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.serdes import DefaultSerde, Serde
+from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.builders import timestamped_key_value_store, timestamped_window_store
 from streams_runtime.state_stores.state_store import StoreBuilder
 

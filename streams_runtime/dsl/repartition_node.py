@@ -17,7 +17,8 @@ from streams_runtime.dsl.stream_processors import NullKeyFilter, PassThrough
 from streams_runtime.dsl.table_aggregates import KTableRepartitionMap
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import BYTES, DefaultSerde, Serde
+from streams_runtime.serdes import BYTES, Serde
+from streams_runtime.serdes.defaults import DefaultSerde
 
 
 @dataclass(frozen=True, slots=True)

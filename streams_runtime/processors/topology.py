@@ -22,7 +22,8 @@ from assignor.topology.group_topology import GroupTopology
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
-from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde, serde_fault
+from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_fault
+from streams_runtime.serdes.defaults import DefaultSerdes
 from streams_runtime.state_stores.builders import builder_with_serdes
 from streams_runtime.state_stores.state_store import StoreBuilder
 

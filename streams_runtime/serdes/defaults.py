@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from assignor.errors import InputError, TopologyError
-from streams_runtime.serdes.serde import NestedSerde, Serde
-from streams_runtime.serdes.standard import BYTES, DOUBLE, JSON, LONG, STRING
+from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, NestedSerde, Serde
 
 
 def imported_object(key: str, name: str, where: str, otherwise: str = "") -> object:
