@@ -11,8 +11,6 @@ import contextlib
 import os
 import socket
 import threading
-from types import TracebackType
-from typing import Self
 
 import uvicorn
 
@@ -89,14 +87,6 @@ class QueryServer:
                 self._thread.join(STOP_TIMEOUT_S)
             with contextlib.suppress(OSError):
                 self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _state_text(self) -> str:
         return "was closed" if self._closed else "was started before"

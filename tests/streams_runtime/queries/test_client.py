@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -61,7 +61,7 @@ class Servers:
         self._stack = stack
 
     def serve(self, instance: FakeInstance) -> str:
-        server = self._stack.enter_context(QueryServer("127.0.0.1:0"))
+        server = self._stack.enter_context(closing(QueryServer("127.0.0.1:0")))
         server.start(instance)
         return str(server.endpoint)
 

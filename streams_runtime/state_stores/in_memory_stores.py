@@ -1,4 +1,6 @@
-"""Windows in memory, with and without duplicates. `close` drops them. Source: `InMemoryWindowStore`.
+"""Bytes in memory until `close`: a key-value store, and window stores with and without duplicates.
+
+The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`, `InMemoryWindowStore`.
 
 Differs from Kafka: expired windows leave memory one segment at a time, as on disk, and not at every call. A restored
 duplicate keeps the sequence number of its changelog record. In a store with duplicates, as on disk, `fetch` returns the
@@ -9,13 +11,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Generic, TypeVar
 
 from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.state_store import StoreContext, ignore_expired
+from streams_runtime.state_stores.state_store import Entries, StoreContext, ignore_expired
 from streams_runtime.state_stores.window_keys import (
     SUFFIX_BYTES,
     WindowRetention,
@@ -26,9 +28,147 @@ from streams_runtime.state_stores.window_keys import (
 
 Entry = TypeVar("Entry")
 Item = TypeVar("Item")
-
 Bucket = dict[bytes, Entry]
 """The windows of one start, by key."""
+
+
+class _InMemoryStore:
+    """The base of all stores in memory. Their methods raise InvalidStateStore while they are not open."""
+
+    __slots__ = ("_name", "_open")
+
+    persistent = False
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._open = False
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def open(self, context: StoreContext) -> None:
+        self._open = True
+
+    def rebind(self, context: StoreContext) -> None:
+        """Nothing here depends on the context."""
+
+    def flush(self) -> None:
+        """There is nothing to write to disk."""
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise self._not_open()
+
+    def _not_open(self) -> InvalidStateStore:
+        return InvalidStateStore(f"store {self._name} is not open")
+
+
+class InMemoryKeyValueStore(_InMemoryStore):
+    """`KeyValueBytesStore`: a dict, and a sorted list of its keys that is made on demand.
+
+    A put costs a dict write. A range sorts the keys that were added since the last range, then walks a snapshot of all
+    keys. Keys that are added later are not in the range. The range shows later changes and deletions of keys that
+    it has not reached, as Kafka documents. Source: `InMemoryKeyValueStore`.
+    """
+
+    __slots__ = ("_added", "_entries", "_lock", "_sorted_keys")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._lock = Lock()  # held to use `_sorted_keys` or `_added`, and to add a key to `_entries`
+        self._sorted_keys: list[bytes] | None = None
+        """Replaced, never changed in place, because ranges read it. May have keys that were deleted since it was made.
+        None: not made yet."""
+        self._added: dict[bytes, None] = {}
+        """Keys added since `_sorted_keys` was made. A dict: a key that is deleted and added again is in it once."""
+        self._entries: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        if not self._open:
+            raise self._not_open()
+        return self._entries.get(key)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        if not self._open:
+            raise self._not_open()
+        if value is None:
+            if self._entries.pop(key, None) is not None and self._added:
+                with self._lock:
+                    self._added.pop(key, None)
+        elif key in self._entries:
+            self._entries[key] = value
+        else:
+            with self._lock:
+                self._entries[key] = value
+                if self._sorted_keys is not None:
+                    self._added[key] = None
+
+    def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        for key, value in entries:
+            self.put(key, value)
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Records without a key are skipped, as in Kafka."""
+        self._require_open()
+        latest = dict(zip(batch.keys, batch.values, strict=True))
+        latest.pop(None, None)
+        deleted = [key for key, value in latest.items() if value is None]
+        for key in deleted:
+            del latest[key]
+        with self._lock:
+            self._sorted_keys = None
+            self._added.clear()
+            self._entries.update(latest)  # type: ignore[arg-type]  # no None is left in it
+            for key in deleted:
+                self._entries.pop(key, None)  # type: ignore[arg-type]
+
+    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
+        keys = self._sorted()
+        first = 0 if start is None else bisect_left(keys, start)
+        last = len(keys) if exclusive_end is None else bisect_left(keys, exclusive_end)
+        wanted = keys if first == 0 and last == len(keys) else keys[first:last]
+        return self._read(self._entries, wanted[::-1] if reverse else wanted)
+
+    def approximate_num_entries(self) -> int:
+        self._require_open()
+        return len(self._entries)
+
+    def close(self) -> None:
+        """Drop the content. Open iterators raise InvalidStateStore."""
+        with self._lock:
+            self._open = False
+            self._sorted_keys = None
+            self._added = {}
+            self._entries = {}
+
+    def _sorted(self) -> list[bytes]:
+        with self._lock:
+            if not self._open:  # tested under the lock: `close` empties the store under it
+                raise self._not_open()
+            if self._sorted_keys is None:
+                self._sorted_keys = sorted(self._entries.copy())
+            elif self._added:
+                # The old keys come first and are sorted, so this sort is little more than a merge. The filter leaves
+                # out the keys that were deleted since.
+                candidates = dict.fromkeys(self._sorted_keys)
+                candidates.update(self._added)
+                self._added.clear()
+                self._sorted_keys = sorted(filter(self._entries.__contains__, candidates))
+            return self._sorted_keys
+
+    def _read(self, entries: dict[bytes, bytes], keys: Sequence[bytes]) -> Entries:
+        for key in keys:
+            value = entries.get(key)
+            if entries is not self._entries:  # the store was closed meanwhile
+                raise self._not_open()
+            if value is not None:
+                yield key, value
 
 
 class WindowBuckets(Generic[Entry]):
@@ -79,31 +219,21 @@ class WindowBuckets(Generic[Entry]):
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
 
 
-class _InMemoryWindows(ABC, Generic[Entry]):
+class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
     """The base of both window stores. `Entry`: the value, or the duplicates, of one key and window start."""
 
-    __slots__ = ("_buckets", "_expired", "_name", "_open", "_retention")
+    __slots__ = ("_buckets", "_expired", "_retention")
 
-    persistent = False
     _retains_duplicates = False
 
     def __init__(self, name: str, retention_ms: int) -> None:
-        self._name = name
-        self._open = False
+        super().__init__(name)
         self._retention = WindowRetention(retention_ms)
         self._buckets: WindowBuckets[Entry] = WindowBuckets()
         self._expired: Callable[[str], None] = ignore_expired
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def is_open(self) -> bool:
-        return self._open
-
     def open(self, context: StoreContext) -> None:
-        self._open = True
+        super().open(context)
         self._expired = context.expired
 
     def rebind(self, context: StoreContext) -> None:
@@ -142,10 +272,6 @@ class _InMemoryWindows(ABC, Generic[Entry]):
             if self._observe(start_ms):
                 self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
 
-    def flush(self) -> None:
-        """There is nothing to write to disk."""
-        self._require_open()
-
     def close(self) -> None:
         """Drop the content. Open iterators raise InvalidStateStore."""
         self._open = False
@@ -158,7 +284,6 @@ class _InMemoryWindows(ABC, Generic[Entry]):
     @abstractmethod
     def _values(self, entry: Entry) -> list[bytes]:
         """The values in order of their sequence numbers. May be empty while another thread deletes the last value."""
-        ...
 
     def _observe(self, start_ms: int) -> bool:
         """Advance observed stream time, and drop the segments that expire. Returns whether the window is readable."""
@@ -187,13 +312,6 @@ class _InMemoryWindows(ABC, Generic[Entry]):
             if buckets is not self._buckets:  # the store was closed meanwhile
                 raise self._not_open()
             yield item
-
-    def _require_open(self) -> None:
-        if not self._open:
-            raise self._not_open()
-
-    def _not_open(self) -> InvalidStateStore:
-        return InvalidStateStore(f"store {self._name} is not open")
 
 
 class InMemoryWindowStore(_InMemoryWindows[bytes]):
