@@ -99,17 +99,7 @@ def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
     """
     if None not in batch.keys:
         return batch
-    kept = [index for index, key in enumerate(batch.keys) if key is not None]
-    if not kept:
-        return None
-    return RecordBatch(
-        batch.partition,
-        [batch.offsets[index] for index in kept],
-        [batch.timestamps_ms[index] for index in kept],
-        [batch.keys[index] for index in kept],
-        [batch.values[index] for index in kept],
-        None if batch.headers is None else [batch.headers[index] for index in kept],
-    )
+    return batch.taken([index for index, key in enumerate(batch.keys) if key is not None])
 
 
 class ChangelogOffsets(NamedTuple):

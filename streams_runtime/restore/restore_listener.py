@@ -18,19 +18,15 @@ class RestoreListener(Protocol):
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
         """`start`: the first offset that will be read. `end`: the first offset that will not be read any more."""
-        ...
 
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
         """`count` records were applied, the last one with offset `batch_end`."""
-        ...
 
     def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
         """The store is complete; `total` records were applied since the start."""
-        ...
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
         """The task left this thread, or failed, before its store was complete."""
-        ...
 
 
 class SilentRestoreListener:

@@ -27,9 +27,9 @@ from streams_runtime.logs.base import (
     RecordBatch,
     TopicDescription,
 )
+from streams_runtime.logs.consumers import PollingConsumer
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.log_errors import LogError, LogTimeout
-from streams_runtime.logs.polling_consumer import PollingConsumer
 from streams_runtime.logs.producers import BufferingProducer, NewBatch, ProducerIdentity, check_identity
 from streams_runtime.logs.record_limits import RecordLimits
 from tests.simulation.fate import Fate, Point
@@ -61,7 +61,7 @@ class SharedLog(InMemoryLog):
     def batches_from(self, partition: TopicPartition, offset: int) -> list[RecordBatch]:
         """All that is written from this offset on, which is that of a batch."""
         stored = self._partitions[partition]
-        return [batch.records for batch in stored.batches[stored.first_index(offset) :]]
+        return [records for _, records in stored.batches[stored.first_index(offset) :]]
 
     def write(self, partition: TopicPartition, keys: Sequence[bytes], timestamp_ms: int) -> None:
         """Records of a producer that is nobody's business: keys alone, in one batch."""
@@ -205,6 +205,7 @@ class SimulatedConsumer(PollingConsumer):
 
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
         self._view.ask()
+        self._may_have_more = True  # no signal tells of an append
         return self._take(max_records)
 
     def wakeup(self) -> None: ...
@@ -212,11 +213,7 @@ class SimulatedConsumer(PollingConsumer):
     def has_news(self) -> bool:
         """Whether a poll would give something."""
         ends = self._view.shared
-        return any(
-            ends.end_of(partition) > position
-            for partition, position in self._positions.items()
-            if partition not in self._paused
-        )
+        return any(ends.end_of(partition) > (each.position or 0) for partition, each in self._wanted().items())
 
 
 class SimulatedProducer(BufferingProducer):

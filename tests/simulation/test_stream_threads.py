@@ -249,7 +249,7 @@ def test_should_count_every_word_whatever_is_killed_lost_or_torn(seed: int) -> N
 
 def _digest(play: Play) -> tuple[object, ...]:
     log = play.cluster.log
-    written = [(str(p), [batch.records for batch in one.batches]) for p, one in log._partitions.items()]
+    written = [(str(p), [records for _, records in one.batches]) for p, one in log._partitions.items()]
     return play.time.ms, sorted(play.happened.items()), log.commits, log.time_outs, written
 
 

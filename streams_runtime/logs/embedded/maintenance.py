@@ -29,20 +29,20 @@ from dataclasses import dataclass
 from assignor.types import TopicPartition
 from operating_system.processes import reset_in_children
 from streams_runtime.common.clock import Clock
-from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.cleanup_policy import (
     BatchSummary,
     LatestOffsets,
     Replacement,
+    StoredBatch,
     cleaned,
     expired_count,
     head_start,
     is_dirty_enough,
 )
 from streams_runtime.logs.embedded.connections import SharedConnection
+from streams_runtime.logs.embedded.reads_and_writes import EmbeddedWriter, insert_batch
 from streams_runtime.logs.embedded.record_batches import decoded, encoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
-from streams_runtime.logs.embedded.writes import EmbeddedWriter, insert_batch
 
 MAINTENANCE_S = 0.05
 """About how long one `maintain` works."""
@@ -195,9 +195,7 @@ class PartitionCleaner:
             yield
         self._finish(known, map_end)
 
-    def _read(
-        self, partition: TopicPartition, known: KnownPartition, offset: int, until: int
-    ) -> list[tuple[BatchSummary, RecordBatch]]:
+    def _read(self, partition: TopicPartition, known: KnownPartition, offset: int, until: int) -> list[StoredBatch]:
         with self._reads.use() as connection:
             rows = connection.execute(
                 "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms, payload FROM batches"

@@ -36,8 +36,7 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
-from streams_runtime.logs.kafka.claims import ClaimOwner
-from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimsWriter, GroupClaims
+from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimOwner, ClaimsWriter, GroupClaims
 from streams_runtime.logs.kafka.consumer import KafkaConsumer
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.log_settings import LogSettings, log_settings

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import resource
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.log_errors import CommitFenced, ProducerFenced
+from tests.streams_runtime.logs.processes import RunningProgram, running_program, say
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, records_of
-
-
-def say(*words: object) -> None:
-    sys.stdout.write(" ".join(map(str, words)) + "\n")  # one write: a line is there as a whole or not at all
-    sys.stdout.flush()
 
 
 def write_transactions(directory: Path, name: str, count: int) -> None:
@@ -117,46 +112,9 @@ PROGRAMS: dict[str, Callable[[Path, str, int], None]] = {
 }
 
 
-class Running:
-    """One of the programs above, in its own process."""
-
-    def __init__(self, program: str, directory: Path, name: str = "", count: int = 0) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__, program, str(directory), name, str(count)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def rest(self) -> list[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout.read().splitlines()
-
-    def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@contextmanager
-def running(program: str, directory: Path, name: str = "", count: int = 0) -> Iterator[Running]:
-    """Kills the program at the end if it is still running."""
-    started = Running(program, directory, name, count)
-    try:
-        yield started
-    finally:
-        started.kill()
-        for stream in (started.process.stdin, started.process.stdout):
-            assert stream is not None
-            stream.close()
+def running(program: str, directory: Path, name: str = "", count: int = 0) -> AbstractContextManager[RunningProgram]:
+    """One of the programs above."""
+    return running_program(__name__, program, directory, name, count)
 
 
 if __name__ == "__main__":

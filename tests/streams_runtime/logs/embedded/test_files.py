@@ -160,7 +160,7 @@ def test_should_not_let_the_write_ahead_log_grow_for_ever_when_there_are_always_
     log: EmbeddedLog, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log._writer, "_empty_at_bytes", 1_000_000)
-    monkeypatch.setattr("streams_runtime.logs.embedded.writes._LARGEST_WAL_BYTES", 1_000_000)
+    monkeypatch.setattr("streams_runtime.logs.embedded.reads_and_writes._LARGEST_WAL_BYTES", 1_000_000)
     done = threading.Event()
 
     def read_for_ever() -> None:

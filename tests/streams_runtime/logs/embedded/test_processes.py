@@ -16,7 +16,8 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.log_errors import LogTimeout
-from tests.streams_runtime.logs.embedded.programs import Running, running
+from tests.streams_runtime.logs.embedded.programs import running
+from tests.streams_runtime.logs.processes import RunningProgram
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, read_from, values_of, write, write_pairs
 
 
@@ -59,7 +60,7 @@ def test_should_have_all_or_nothing_of_a_transaction_when_its_process_is_killed_
                 for _ in range(chance.randint(1, 12)):
                     process.line()
                 time.sleep(chance.random() / 500)  # anywhere within a commit
-                process.process.send_signal(signal.SIGKILL)
+                process.signal(signal.SIGKILL)
             said = [[int(line.split()[1]) for line in process.rest()] for process in (first, second)]
         check_transactions(log, ["one", "two"])
         for name, numbers in zip(("one", "two"), said, strict=True):
@@ -171,7 +172,7 @@ def test_should_lose_nothing_when_a_process_is_killed_while_it_compacts(log: Emb
 
 
 def test_should_compact_while_other_processes_write(log: EmbeddedLog, directory: Path) -> None:
-    both: list[Running] = []
+    both: list[RunningProgram] = []
     with ExitStack() as stack:
         both += [stack.enter_context(running("compact_for_ever", directory, "changelog")) for _ in range(2)]
         for compactor in both:

@@ -11,8 +11,8 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Consumer
-from streams_runtime.logs.embedded import EmbeddedLog, reads
-from streams_runtime.logs.embedded.reads import EmbeddedSource
+from streams_runtime.logs.embedded import EmbeddedLog, reads_and_writes
+from streams_runtime.logs.embedded.reads_and_writes import EmbeddedSource
 from streams_runtime.logs.log_errors import OffsetOutOfRange, UnknownTopicOrPartition
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of, write
 
@@ -87,13 +87,13 @@ def test_should_read_bounds_again_only_after_a_change_or_for_other_partitions(
     log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[TopicPartition]] = []
-    bounds_of = reads.bounds_of
+    bounds_of = reads_and_writes.bounds_of
 
     def noting(connection: Any, known: Mapping[TopicPartition, Any]) -> Any:
         asked.append(list(known))
         return bounds_of(connection, known)
 
-    monkeypatch.setattr(reads, "bounds_of", noting)
+    monkeypatch.setattr(reads_and_writes, "bounds_of", noting)
     write(log, T0, *[b"x"] * 6)
     write(log, T1, *[b"x"] * 6)
     consumer = log.consumer()
@@ -137,16 +137,16 @@ def test_should_read_on_after_a_poll_of_a_topic_that_another_process_has_deleted
 def test_should_notice_an_append_that_came_while_a_snapshot_began(
     log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data_version = reads._data_version
+    data_version = reads_and_writes._data_version
 
     def overtaken(connection: Any) -> int:
         version = data_version(connection)
-        monkeypatch.setattr(reads, "_data_version", data_version)
+        monkeypatch.setattr(reads_and_writes, "_data_version", data_version)
         write(log, T0, b"just after")
         return version
 
     consumer = at_the_end(log, T0)
-    monkeypatch.setattr(reads, "_data_version", overtaken)
+    monkeypatch.setattr(reads_and_writes, "_data_version", overtaken)
     assert values(consumer) == []
     assert values(consumer) == [b"just after"]
 
