@@ -6,16 +6,14 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, Producer
-from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0
+from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, reading
 
 ONE_BY_ONE, AS_COLUMNS = TopicPartition("one-by-one", 0), TopicPartition("as-columns", 0)
 Row = tuple[bytes | None, bytes | None]
 
 
 def everything(log: Log, partition: TopicPartition) -> list[tuple[int, bytes | None, bytes | None, int, object]]:
-    consumer = log.consumer()
-    consumer.assign([partition])
-    consumer.seek(partition, 0)
+    consumer = reading(log, partition)
     # a broker marks a committed transaction a moment later, and then it can be read
     end = log.end_offsets([partition], IsolationLevel.READ_UNCOMMITTED)[partition]
     found: list[tuple[int, bytes | None, bytes | None, int, object]] = []

@@ -13,7 +13,7 @@ from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.log_errors import CommitFenced, ProducerFenced
 from tests.streams_runtime.logs.processes import RunningProgram, running_program, say
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, records_of
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, reading, records_of
 
 
 def write_transactions(directory: Path, name: str, count: int) -> None:
@@ -38,16 +38,13 @@ def write_until_fenced(directory: Path, name: str, _: int) -> None:
     """Commits, prints a line, and waits for a line before the next transaction."""
     log = EmbeddedLog(directory)
     claim = log.claim("group", [T0])
-    producer = log.producer(name or None)
+    producer = log.producer(name)
     say("ready")
     for number, _line in enumerate(sys.stdin):
         try:
-            if name:
-                producer.begin_transaction()
-                producer.send(T0, b"zombie", b"%d" % number, 0)
-                producer.commit_transaction([(claim, {T0: OffsetAndMetadata(number)})])
-            else:
-                producer.commit_offsets([(claim, {T0: OffsetAndMetadata(number)})])
+            producer.begin_transaction()
+            producer.send(T0, b"zombie", b"%d" % number, 0)
+            producer.commit_transaction([(claim, {T0: OffsetAndMetadata(number)})])
         except (ProducerFenced, CommitFenced) as error:
             say(type(error).__name__)
             return
@@ -64,9 +61,7 @@ def hold_write_lock(directory: Path, _: str, __: int) -> None:
 
 def follow(directory: Path, _: str, count: int) -> None:
     """Prints the time at which it got each record."""
-    consumer = EmbeddedLog(directory).consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(EmbeddedLog(directory), T0)
     say("ready")
     given = 0
     while given < count:
@@ -86,9 +81,7 @@ def compact_for_ever(directory: Path, topic: str, _: int) -> None:
 def read_and_compact(directory: Path, _: str, __: int) -> None:
     """Prints how many records there were, and by how many KiB its peak memory has grown."""
     log = EmbeddedLog(directory)
-    consumer = log.consumer()
-    consumer.assign([C0])
-    consumer.seek(C0, 0)
+    consumer = reading(log, C0)
     count = 0
 
     def read_all() -> None:

@@ -87,17 +87,6 @@ def test_should_fence_a_zombie_in_another_process(log: EmbeddedLog, directory: P
     assert log.committed_offsets("group", [T0]) == {T0: OffsetAndMetadata(0)}
 
 
-def test_should_fence_offsets_of_a_zombie_without_transactions(log: EmbeddedLog, directory: Path) -> None:
-    with running("write_until_fenced", directory) as zombie:
-        assert zombie.line() == "ready"
-        zombie.go_on()
-        assert zombie.line() == "committed"
-        log.producer().commit_offsets([(log.claim("group", [T0]), {T0: OffsetAndMetadata(5)})])
-        zombie.go_on()
-        assert zombie.line() == "CommitFenced"
-    assert log.committed_offsets("group", [T0]) == {T0: OffsetAndMetadata(5)}
-
-
 def test_should_see_records_of_another_process_within_milliseconds(log: EmbeddedLog, directory: Path) -> None:
     count = 20
     with running("follow", directory, count=count) as follower:

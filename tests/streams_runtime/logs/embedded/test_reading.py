@@ -14,7 +14,7 @@ from streams_runtime.logs.base import Consumer
 from streams_runtime.logs.embedded import EmbeddedLog, reads_and_writes
 from streams_runtime.logs.embedded.reads_and_writes import EmbeddedSource
 from streams_runtime.logs.log_errors import OffsetOutOfRange, UnknownTopicOrPartition
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of, write
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, reading, records_of, write
 
 
 @pytest.fixture
@@ -96,9 +96,7 @@ def test_should_read_bounds_again_only_after_a_change_or_for_other_partitions(
     monkeypatch.setattr(reads_and_writes, "bounds_of", noting)
     write(log, T0, *[b"x"] * 6)
     write(log, T1, *[b"x"] * 6)
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     assert [len(consumer.poll(0, 1)) for _ in range(3)] == [1, 1, 1]
     assert asked == [[T0]]
     consumer.assign([T0, T1])
@@ -121,9 +119,7 @@ def test_should_read_on_after_a_poll_of_a_topic_that_another_process_has_deleted
     other = EmbeddedLog(directory)
     other.delete_topics([C0.topic])
     other.close()
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     assert len(consumer.poll(0, 1)) == 1
     consumer.assign([C0])
     consumer.seek(C0, 0)

@@ -12,7 +12,6 @@ from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.log_errors import LogTimeout
 from tests.oracle.broker import Broker
-from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
 from tests.streams_runtime.logs.reading_and_writing import read_from
 
 pytestmark = pytest.mark.kafka
@@ -27,17 +26,6 @@ def mortal(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     broker.start()
     yield broker
     broker.stop()
-
-
-def test_should_lose_and_double_nothing_when_the_broker_is_killed(mortal: Broker) -> None:
-    log = KafkaLog(mortal.bootstrap_servers, PATIENT)
-    plain, atomic = _new_partitions(log, "killed")
-    work = SteadyWork(log, "group", "id", plain, [atomic])
-    with work.going_on():
-        mortal.kill()
-        mortal.start()
-        work.wait_for_a_step()
-    log.close()
 
 
 def test_should_time_out_while_the_broker_is_away_and_go_on_where_it_was(mortal: Broker) -> None:

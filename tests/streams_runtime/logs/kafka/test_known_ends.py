@@ -14,6 +14,7 @@ from assignor.types import TopicPartition
 from kafka_client.connections import Connections
 from streams_runtime.logs.base import Consumer, IsolationLevel, NewTopic
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
+from tests.streams_runtime.logs.reading_and_writing import reading
 
 pytestmark = pytest.mark.kafka
 
@@ -74,10 +75,7 @@ def test_should_know_the_end_of_a_partition_that_has_nothing_while_another_one_h
     ends = {each: log.end_offsets([partition], each)[partition] for each in IsolationLevel}
     assert ends[IsolationLevel.READ_COMMITTED] < ends[IsolationLevel.READ_UNCOMMITTED]
     end = ends[isolation]
-    consumer = log.consumer(isolation)
-    consumer.assign([flowing, partition])
-    consumer.seek(flowing, 0)
-    consumer.seek(partition, 0)
+    consumer = reading(log, flowing, partition, isolation=isolation)
     poll_until(consumer, lambda _: consumer.position(partition) == end)
     settled_at = time.monotonic() + 0.3
     poll_until(consumer, lambda _: time.monotonic() > settled_at)
