@@ -24,7 +24,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from operating_system.processes import reset_in_children
@@ -122,17 +122,16 @@ class Maintenance:
         found: list[tuple[float, TopicPartition, int]] = []
         for partition, known in partitions.items():
             if known.configs.compacts and self.cleaner.may_be_dirty_enough(known):
-                dirt = self.cleaner.dirt(known)
-                if is_dirty_enough(dirt.dirty, dirt.clean, known.configs, MINIMUM_DIRTY_BYTES):
-                    found.append((dirt.dirty / (dirt.clean + dirt.dirty), partition, dirt.until))
+                until, dirty, clean = self.cleaner.dirt(known)
+                if is_dirty_enough(dirty, clean, known.configs, MINIMUM_DIRTY_BYTES):
+                    found.append((dirty / (clean + dirty), partition, until))
         if not found:
             return None
         _, partition, until = max(found)
         return self.cleaner.steps(partition, partitions[partition], until)
 
 
-@dataclass(frozen=True, slots=True)
-class Dirt:
+class Dirt(NamedTuple):
     """Bytes of a partition below its head: `dirty` ones were never compacted. `until`: the offset where the head
     begins.
     """
