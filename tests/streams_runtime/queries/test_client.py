@@ -65,6 +65,12 @@ class Servers:
         server.start(instance)
         return str(server.endpoint)
 
+    def serve_alone(self, instance: FakeInstance) -> str:
+        """As the only instance, which knows that it has everything."""
+        address = self.serve(instance)
+        instance.maps = PartitionHosts(hosts(address))
+        return address
+
     def client(self, *addresses: str, **more: Any) -> StateStoreClient:
         return self._stack.enter_context(StateStoreClient(addresses, **{"timeout_s": QUICKLY_S, **more}))
 
@@ -130,8 +136,7 @@ def test_should_tell_no_value_from_an_empty_one(servers: Servers) -> None:
     store = open_store(builder)
     store.put("cat", b"")
     instance = FakeInstance(locations={STORE: location(builder)}).show(store)
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     assert servers.client(address).get(STORE, KEY).value == b""
 
 
@@ -174,8 +179,7 @@ def test_should_find_keys_of_any_bytes(servers: Servers, key: bytes) -> None:
     store.put(key, key[::-1])
     instance = FakeInstance(locations={STORE: location(builder)})
     instance.show(store, task=TASK._replace(partition=partition_of(key, PARTITIONS)))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     assert servers.client(address).get(STORE, key).value == key[::-1]
 
 
@@ -183,8 +187,7 @@ def test_should_ask_the_callers_partition_when_a_partitioner_of_the_application_
     servers: Servers,
 ) -> None:
     instance = FakeInstance(locations={STORE: location(own_partitioner=True)}).show(counts(cat=3), task=ELSEWHERE)
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     client = servers.client(address)
     assert client.get(STORE, KEY, partition=ELSEWHERE.partition).value == THREE
     with pytest.raises(QueryFailed, match="say the partition") as failed:
@@ -198,8 +201,7 @@ def test_should_get_windows_of_a_key(servers: Servers) -> None:
     for start_ms in (10, 20, 30):
         store.put("cat", 3, start_ms)
     instance = FakeInstance(locations={STORE: location(builder)}).show(store)
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     client = servers.client(address)
     source = CopyAnswered(address, "active", 0)
     both = (WindowValue(10, THREE, None), WindowValue(20, THREE, None))
@@ -214,8 +216,7 @@ def test_should_get_windows_of_a_key(servers: Servers) -> None:
 
 def test_should_ask_again_until_a_copy_that_is_on_its_way_has_come(servers: Servers) -> None:
     instance = Moving().show(counts(cat=3))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     assert servers.client(address).get(STORE, KEY).value == THREE
     assert instance.asked == 4, "twice in vain, then before and after the read"
 
@@ -290,8 +291,7 @@ def test_should_pass_over_an_instance_that_has_no_assignment_yet(servers: Server
 
 def test_should_wait_for_topics_that_are_not_known_yet(servers: Servers) -> None:
     instance = FakeInstance(locations={STORE: location(words=0)}).show(counts(cat=3))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     with pytest.raises(QueryFailed, match="waits for topics: words not known yet"):
         servers.client(address, timeout_s=SHORT_S).get(STORE, KEY)
 
@@ -302,8 +302,7 @@ def test_should_ask_again_when_a_store_fails(servers: Servers) -> None:
             raise RuntimeError("no idea")
 
     instance = Failing()
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     with pytest.raises(QueryFailed, match=f"{address}: answered 500"):
         servers.client(address, timeout_s=SHORT_S).get(STORE, KEY)
 
@@ -332,8 +331,7 @@ def test_should_fail_at_once_when_there_can_never_be_an_answer(
     servers: Servers, ask: Callable[[StateStoreClient], object], code: QueryCode, reason: str
 ) -> None:
     instance = Metadata().show(counts(cat=3))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     Metadata.times = 0
     client = servers.client(address, timeout_s=60.0)
     with pytest.raises(QueryFailed, match=reason) as failed:
@@ -390,8 +388,7 @@ def test_should_leave_a_zombie_when_what_it_knows_is_some_seconds_old(
 def test_should_keep_what_it_knows_when_nobody_knows_better(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The instance has just left its group and says so, but it still has the copy."""
     instance = FakeInstance().show(counts(cat=3))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     client = servers.client(address, timeout_s=SHORT_S)
     assert client.get(STORE, KEY).value == THREE
     monkeypatch.setattr(client_module, "METADATA_AGE_S", 0.0)
@@ -401,8 +398,7 @@ def test_should_keep_what_it_knows_when_nobody_knows_better(servers: Servers, mo
 
 def test_should_not_take_answers_from_another_application_that_got_the_port(servers: Servers) -> None:
     other = FakeInstance(application_id="other").show(counts(cat=9))
-    address = servers.serve(other)
-    know(PartitionHosts(hosts(address)), other)
+    address = servers.serve_alone(other)
     with pytest.raises(QueryFailed, match=f"{address}: serves the application other, not app"):
         servers.client(address, application_id="app", timeout_s=SHORT_S).get(STORE, KEY)
     ours = FakeInstance()

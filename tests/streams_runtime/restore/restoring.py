@@ -182,6 +182,12 @@ def write(log: InMemoryLog, partition: TopicPartition, entries: Entries) -> None
     producer.close()
 
 
+def fill(log: InMemoryLog, partition: TopicPartition, records: int) -> None:
+    """A new topic with so many records."""
+    create(log, partition.topic)
+    write(log, partition, numbered(0, records))
+
+
 def numbered(start: int, stop: int) -> list[tuple[bytes, bytes | None]]:
     """Keys and values by the offsets they get."""
     return [(b"k%d" % number, b"v%d" % number) for number in range(start, stop)]

@@ -13,7 +13,7 @@ from streams_runtime.logs.in_memory import InMemoryLog
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
-from tests.streams_runtime.restore.restoring import Restoring, RestoringTask, contents, create, numbered, write
+from tests.streams_runtime.restore.restoring import Restoring, RestoringTask, contents, create, fill, numbered, write
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
 
@@ -31,16 +31,14 @@ def make_slow(task: RestoringTask, clock: ManualClock, ms_a_record: int) -> None
 
 def test_should_restore_no_more_than_a_batch_beside_running_tasks(start: StartReader, log: FailingLog) -> None:
     restoring = start(restore_batch_records=300)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 1_000))
+    fill(log, COUNTS, 1_000)
     restoring.add(COUNTS)
     assert [restoring.restore(others_run=True) for _ in range(5)] == [300, 300, 300, 100, 0]
 
 
 def test_should_restore_for_no_longer_than_a_pass_beside_running_tasks(start: StartReader, log: FailingLog) -> None:
     restoring = start(restore_pass_ms=200, restore_batch_records=2_000)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 2_000))
+    fill(log, COUNTS, 2_000)
     task = restoring.add(COUNTS)
     make_slow(task, restoring.clock, ms_a_record=1)
     took_ms = []
@@ -87,8 +85,7 @@ def test_should_not_wait_when_a_task_was_restored_in_this_pass(start: StartReade
 
 def test_should_go_on_without_waiting_while_there_is_data(start: StartReader, log: FailingLog) -> None:
     restoring = start(poll_ms=70, restore_batch_records=1_000)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 5_000))
+    fill(log, COUNTS, 5_000)
     restoring.add(COUNTS)
     assert restoring.restore() == 5_000
     assert log.polls == [(70, 1_000), (0, 1_000), (0, 1_000), (0, 1_000), (0, 1_000)]
@@ -134,16 +131,6 @@ def test_should_read_again_what_a_store_could_not_take(restoring: Restoring, log
         restoring.restore()
     restoring.restore_until_completed(COUNTS, other)
     assert (failing.content(), healthy.content()) == (contents(0, 10), contents(0, 10))
-
-
-def test_should_look_at_no_single_record(restoring: Restoring, log: FailingLog) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 1_000))
-    task = restoring.add(COUNTS)
-    taken: list[RecordBatch] = []
-    task.state.restore = lambda partition, batch: taken.append(batch)  # type: ignore[method-assign]
-    restoring.restore()
-    assert [(len(batch), type(batch.offsets)) for batch in taken] == [(1_000, range)], "columns as the log gave them"
 
 
 def test_should_be_woken_while_it_waits(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.streams_runtime.restore.restoring import (
     contents,
     create,
     exactly_once,
+    fill,
     numbered,
     write,
 )
@@ -26,8 +27,7 @@ COUNTS = TopicPartition("app-counts-changelog", 0)
 
 
 def test_should_go_from_registered_over_restoring_to_completed(restoring: Restoring, log: FailingLog) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
+    fill(log, COUNTS, 10)
     task = restoring.add(COUNTS)
     assert (restoring.reader.positions(), restoring.reader.completed_changelogs()) == ({}, set())
 
@@ -50,8 +50,7 @@ def test_should_not_register_a_changelog_twice(restoring: Restoring, log: Failin
 
 def test_should_fix_the_end_offset_when_the_restore_starts(start: StartReader, log: FailingLog) -> None:
     restoring = start(restore_batch_records=4)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
+    fill(log, COUNTS, 10)
     task = restoring.add(COUNTS)
     restoring.restore(others_run=True)
     write(log, COUNTS, numbered(10, 20))
@@ -64,8 +63,7 @@ def test_should_fix_the_end_offset_when_the_restore_starts(start: StartReader, l
 def test_should_apply_nothing_beyond_the_fixed_end_when_one_batch_lies_across_it(
     restoring: Restoring, log: FailingLog
 ) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
+    fill(log, COUNTS, 10)
     commit(log, COUNTS, 7)
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS)
@@ -80,8 +78,7 @@ def test_should_apply_nothing_beyond_the_fixed_end_when_one_batch_lies_across_it
 def test_should_end_at_the_smaller_of_end_and_committed_offset_when_the_changelog_is_a_source_topic(
     restoring: Restoring, log: FailingLog, committed: int | None, end: int
 ) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
+    fill(log, COUNTS, 10)
     if committed is not None:
         commit(log, COUNTS, committed)
     task = restoring.add(COUNTS, source=True)
@@ -141,8 +138,7 @@ def test_should_complete_at_once_when_there_is_nothing_to_restore(restoring: Res
 
 
 def test_should_complete_when_the_last_offset_is_a_transaction_marker(restoring: Restoring, log: FailingLog) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
+    fill(log, COUNTS, 10)
     log.end_marker = True
     task = restoring.add(COUNTS)
     restoring.restore_until_completed(COUNTS, passes=3)
@@ -162,8 +158,7 @@ def test_should_complete_when_compaction_left_a_gap_where_the_end_is(restoring: 
 
 
 def test_should_be_as_far_as_the_end_when_the_changelog_was_emptied(restoring: Restoring, log: FailingLog) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 5))
+    fill(log, COUNTS, 5)
     log.delete_records({COUNTS: 5})
     task = restoring.add(COUNTS)
     restoring.restore_until_completed(COUNTS)
@@ -184,8 +179,7 @@ def test_should_pass_over_records_without_a_key(restoring: Restoring, log: Faili
 
 def test_should_hand_whole_batches_to_the_store(start: StartReader, log: FailingLog) -> None:
     restoring = start(restore_batch_records=500)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 1_200))
+    fill(log, COUNTS, 1_200)
     restoring.add(COUNTS)
     restoring.restore_until_completed(COUNTS)
     batches = [told[3] for told in restoring.listener.told if told[0] == "batch"]
@@ -209,8 +203,7 @@ def test_should_pause_a_partition_when_it_is_restored(start: StartReader, log: F
 @pytest.mark.parametrize("when", ["registered", "restoring", "completed"])
 def test_should_let_a_task_go_in_every_state(start: StartReader, log: FailingLog, when: str) -> None:
     restoring = start(restore_batch_records=4)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
+    fill(log, COUNTS, 10)
     restoring.add(COUNTS)
     for _ in range({"registered": 0, "restoring": 1, "completed": 3}[when]):
         restoring.restore(others_run=True)

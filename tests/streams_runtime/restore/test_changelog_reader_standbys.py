@@ -6,7 +6,7 @@ import pytest
 
 from assignor.errors import IllegalStateError
 from assignor.types import TopicPartition
-from streams_runtime.common.errors import TaskCorrupted, TaskTimeout
+from streams_runtime.common.errors import TaskTimeout
 from streams_runtime.logs.log_errors import LogTimeout
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
@@ -190,22 +190,6 @@ def test_should_wait_for_the_log_when_a_limit_cannot_be_looked_up(start: StartRe
     with pytest.raises(TaskTimeout, match=r"0_0.*committed offsets.*busy") as raised:
         restoring.update_standbys()
     assert raised.value.task_id == standby.id
-
-
-@pytest.mark.usefixtures("topics")
-def test_should_call_only_the_standby_corrupt_whose_position_is_out_of_range(
-    restoring: Restoring, log: FailingLog
-) -> None:
-    log.delete_records({STANDBY: 8})
-    corrupt = restoring.add(STANDBY, standby=True, applied=2)
-    healthy = restoring.add(ACTIVE, standby=True)
-    restoring.reader.transit_to_update_standby()
-    with pytest.raises(TaskCorrupted) as raised:
-        restoring.restore()
-    assert raised.value.tasks == {corrupt.id}
-    restoring.reader.unregister([STANDBY])
-    restoring.update_standbys()
-    assert healthy.content() == contents(0, 10)
 
 
 @pytest.mark.usefixtures("topics")

@@ -9,7 +9,7 @@ from streams_runtime.common.errors import TaskTimeout
 from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
-from tests.streams_runtime.restore.restoring import Restoring, commit, contents, create, numbered, write
+from tests.streams_runtime.restore.restoring import Restoring, commit, contents, create, fill
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
 BACKOFF_MS = 100
@@ -18,8 +18,7 @@ TIMEOUT_MS = 10_000
 
 @pytest.fixture
 def restoring(start: StartReader, log: FailingLog) -> Restoring:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
+    fill(log, COUNTS, 10)
     commit(log, COUNTS, 10)
     return start(task_timeout_ms=TIMEOUT_MS)
 
@@ -93,19 +92,6 @@ def test_should_time_out_only_the_task_whose_topic_is_missing(restoring: Restori
     with pytest.raises(TaskTimeout, match="missing-changelog") as raised:
         restoring.restore()
     assert raised.value.task_id == late.id
-
-
-def test_should_not_forget_a_missing_topic_while_another_changelog_can_be_read(
-    restoring: Restoring, log: FailingLog
-) -> None:
-    restoring.add(TopicPartition("missing-changelog", 0))
-    restoring.add(COUNTS, standby=True)
-    restoring.restore()
-    restoring.clock.advance(TIMEOUT_MS // 2)
-    restoring.restore()
-    restoring.clock.advance(TIMEOUT_MS // 2 + 1)
-    with pytest.raises(TaskTimeout):
-        restoring.restore()
 
 
 def test_should_start_the_time_anew_for_a_task_that_comes_back(restoring: Restoring) -> None:

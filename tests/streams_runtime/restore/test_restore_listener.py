@@ -8,7 +8,7 @@ from assignor.types import TopicPartition
 from streams_runtime.restore.restore_listener import RestoreListenerFailed
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
-from tests.streams_runtime.restore.restoring import create, numbered, write
+from tests.streams_runtime.restore.restoring import create, fill, numbered, write
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
 TOLD = [
@@ -20,8 +20,7 @@ TOLD = [
 
 @pytest.fixture
 def filled(log: FailingLog) -> None:
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 10))
+    fill(log, COUNTS, 10)
 
 
 @pytest.mark.usefixtures("filled")

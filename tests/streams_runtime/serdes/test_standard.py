@@ -52,11 +52,6 @@ def test_should_read_back_what_was_written(data: bytes, text: str, number: int, 
     assert JSON.deserialize(JSON.serialize(document)) == document
 
 
-@given(st.floats(allow_nan=False))
-def test_should_read_back_every_double(number: float) -> None:
-    assert DOUBLE.deserialize(DOUBLE.serialize(number)) == number
-
-
 @given(st.dictionaries(st.text(), st.integers(), max_size=5))
 def test_should_write_equal_documents_as_equal_bytes(document: dict[str, int]) -> None:
     assert JSON.serialize(dict(reversed(document.items()))) == JSON.serialize(document)

@@ -35,17 +35,6 @@ def check_transactions(log: EmbeddedLog, names: list[str]) -> None:
         assert all(records[at].key == records[at + 1].key for at in range(0, len(records), 2))
 
 
-def test_should_keep_transactions_whole_when_processes_write_at_the_same_time(
-    log: EmbeddedLog, directory: Path
-) -> None:
-    names = ["one", "two", "three"]
-    with ExitStack() as stack:
-        for process in [stack.enter_context(running("write_transactions", directory, name, 60)) for name in names]:
-            assert len(process.rest()) == 61
-    check_transactions(log, names)
-    assert log.end_offsets([T0, T1]) == {T0: 360, T1: 360}
-
-
 def test_should_have_all_or_nothing_of_a_transaction_when_its_process_is_killed_in_the_middle_of_commits(
     log: EmbeddedLog, directory: Path
 ) -> None:
