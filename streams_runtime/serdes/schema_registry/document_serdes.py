@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from confluent_kafka.schema_registry import Schema
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
@@ -33,20 +33,33 @@ FAIL_INVALID = "json.fail.invalid.schema"
 _AVRO, _JSON = "AVRO", "JSON"
 
 
+GivenSchema = str | Mapping[str, Any] | Sequence[Any]
+"""As text, or as parsed JSON."""
+
+
 class _DocumentSerde(RegistrySerde[T]):
-    """`schema`: as text. `to_dict`, `from_dict`: from an object of one's own to plain values, and back."""
+    """`to_dict`, `from_dict`: from an object of one's own to plain values, and back."""
+
+    _own_configs: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
         self,
-        settings: RegistrySettings,
-        schema: Schema | None,
-        to_dict: Callable[[T], Any] | None,
-        from_dict: Callable[[Any], T] | None,
+        schema: GivenSchema | None,
+        configs: Mapping[str, object],
+        *,
+        to_dict: Callable[[T], Any] | None = None,
+        from_dict: Callable[[Any], T] | None = None,
     ) -> None:
-        super().__init__(settings)
-        self._schema = schema
+        others = {key: value for key, value in configs.items() if key not in self._own_configs}
+        super().__init__(RegistrySettings.from_configs(others, type(self).__name__))
+        self._schema = None if schema is None else self._checked(schema)
+        self._own = {key: configs[key] for key in self._own_configs & configs.keys()}
         self._to_dict = to_dict
         self._from_dict = from_dict
+
+    def _checked(self, schema: GivenSchema) -> Schema:
+        """Raises InputError."""
+        raise NotImplementedError
 
 
 class AvroSerde(_DocumentSerde[T]):
@@ -57,16 +70,13 @@ class AvroSerde(_DocumentSerde[T]):
     fastavro takes, and back. Raises InputError for a schema or a config that cannot be used.
     """
 
-    def __init__(
-        self,
-        schema: str | Mapping[str, Any] | Sequence[Any] | None,
-        configs: Mapping[str, object],
-        *,
-        to_dict: Callable[[T], Any] | None = None,
-        from_dict: Callable[[Any], T] | None = None,
-    ) -> None:
-        settings = RegistrySettings.from_configs(configs, "AvroSerde")
-        super().__init__(settings, None if schema is None else _avro_schema(schema), to_dict, from_dict)
+    def _checked(self, schema: GivenSchema) -> Schema:
+        try:
+            document: Any = json.loads(schema) if isinstance(schema, str) else schema
+            parse_schema(document, {})
+        except (SchemaParseException, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"this is no Avro schema: {error!r}", "AvroSerde") from error
+        return Schema(schema if isinstance(schema, str) else json.dumps(schema), _AVRO)
 
     def _encoder(self, registry: Registry) -> Encode[T]:
         name = None if self._schema is None else _name(_parsed(registry, self._schema))
@@ -116,18 +126,15 @@ class JsonSchemaSerde(_DocumentSerde[T]):
     config that cannot be used.
     """
 
-    def __init__(
-        self,
-        schema: str | Mapping[str, Any] | None,
-        configs: Mapping[str, object],
-        *,
-        to_dict: Callable[[T], Any] | None = None,
-        from_dict: Callable[[Any], T] | None = None,
-    ) -> None:
-        others = {key: value for key, value in configs.items() if key != FAIL_INVALID}
-        settings = RegistrySettings.from_configs(others, "JsonSchemaSerde")
-        super().__init__(settings, None if schema is None else _json_schema(schema), to_dict, from_dict)
-        self._checks = str(configs.get(FAIL_INVALID, False)).lower() == "true"
+    _own_configs = frozenset((FAIL_INVALID,))
+
+    def _checked(self, schema: GivenSchema) -> Schema:
+        try:
+            document = json.loads(schema) if isinstance(schema, str) else schema
+            validator_for(document, Draft202012Validator).check_schema(document)
+        except (SchemaError, ValueError) as error:
+            raise InputError(f"this is no JSON Schema: {error}".splitlines()[0], "JsonSchemaSerde") from error
+        return Schema(schema if isinstance(schema, str) else json.dumps(schema), _JSON)
 
     def _encoder(self, registry: Registry) -> Encode[T]:
         document = None if self._schema is None else _document(self._schema)
@@ -161,7 +168,8 @@ class JsonSchemaSerde(_DocumentSerde[T]):
         return decode
 
     def _check(self, written: Schema) -> Callable[[Any], None] | None:
-        if not self._checks or (self._schema is None and written.references):
+        checks = str(self._own.get(FAIL_INVALID, False)).lower() == "true"
+        if not checks or (self._schema is None and written.references):
             return None
         document = _document(self._schema or written)
         validator = validator_for(document, Draft202012Validator)(document)
@@ -177,24 +185,6 @@ class JsonSchemaSerde(_DocumentSerde[T]):
 
 def _document(schema: Schema) -> Any:
     return json.loads(schema.schema_str or "null")
-
-
-def _avro_schema(schema: str | Mapping[str, Any] | Sequence[Any]) -> Schema:
-    try:
-        document: Any = json.loads(schema) if isinstance(schema, str) else schema
-        parse_schema(document, {})
-    except (SchemaParseException, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"this is no Avro schema: {error!r}", "AvroSerde") from error
-    return Schema(schema if isinstance(schema, str) else json.dumps(schema), _AVRO)
-
-
-def _json_schema(schema: str | Mapping[str, Any]) -> Schema:
-    try:
-        document = json.loads(schema) if isinstance(schema, str) else schema
-        validator_for(document, Draft202012Validator).check_schema(document)
-    except (SchemaError, ValueError) as error:
-        raise InputError(f"this is no JSON Schema: {error}".splitlines()[0], "JsonSchemaSerde") from error
-    return Schema(schema if isinstance(schema, str) else json.dumps(schema), _JSON)
 
 
 def _check_type(schema_id: int, schema: Schema) -> None:
