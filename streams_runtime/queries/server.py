@@ -57,7 +57,8 @@ class QueryServer:
         """On return it answers. Raises StreamsRuntimeError when it was started or closed before, or cannot start."""
         with self._lock:
             if self._closed or self._thread is not None:
-                raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {self._state_text()}")
+                state = "was closed" if self._closed else "was started before"
+                raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {state}")
             config = uvicorn.Config(
                 TokenGate(create_query_app(instance), self._tokens, instance.application_id),
                 log_config=None,
@@ -87,9 +88,6 @@ class QueryServer:
                 self._thread.join(STOP_TIMEOUT_S)
             with contextlib.suppress(OSError):
                 self._socket.close()
-
-    def _state_text(self) -> str:
-        return "was closed" if self._closed else "was started before"
 
 
 class _SignallingServer(uvicorn.Server):

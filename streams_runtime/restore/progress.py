@@ -164,24 +164,39 @@ class _Changelog(NamedTuple):
     position: int
 
 
-class _TaskProgress:
-    """One row: a task with all its changelogs, or a changelog whose task is not known."""
+class _RowProgress:
+    """One row: a task with all its changelogs, a changelog whose task is not known, or all of them."""
 
     def __init__(self, clock: Clock) -> None:
         self.changelogs: dict[TopicPartition, _Changelog] = {}
         self.unfinished: set[TopicPartition] = set()
-        self.records = 0
-        self.rate = RestoreRate(clock)
-        self.rate.start()
+        self._records = 0
+        self._rate = RestoreRate(clock)
 
-    def move(self, partition: TopicPartition, position: int) -> None:
+    def start(self, partition: TopicPartition, start: int, end: int) -> None:
+        self.changelogs[partition] = _Changelog(start, max(start, end), start)
+        self.unfinished.add(partition)
+        self._rate.start()
+
+    def apply(self, partition: TopicPartition, position: int, records: int) -> None:
         changelog = self.changelogs[partition]
         self.changelogs[partition] = changelog._replace(position=min(position, changelog.end))
+        self._records += records
+        self._rate.add(records)
+
+    def end(self, partition: TopicPartition) -> None:
+        changelog = self.changelogs[partition]
+        self.changelogs[partition] = changelog._replace(position=changelog.end)
+        self.unfinished.discard(partition)
+
+    def suspend(self, partition: TopicPartition) -> None:
+        del self.changelogs[partition]
+        self.unfinished.discard(partition)
 
     def row(self, label: str) -> ProgressRow:
         total = sum(each.end - each.start for each in self.changelogs.values())
         remaining = sum(each.end - each.position for each in self.changelogs.values())
-        return ProgressRow(label, total, remaining, self.records, self.rate.per_second(), not self.unfinished)
+        return ProgressRow(label, total, remaining, self._records, self._rate.per_second(), not self.unfinished)
 
 
 class RestoreProgress:
@@ -206,84 +221,68 @@ class RestoreProgress:
             BarsView(console, self._clock) if console.is_terminal else LinesView(console, self._clock, interval_ms)
         )
         self._lock = threading.Lock()
-        self._rows: dict[str, _TaskProgress] = {}
-        self._rate = RestoreRate(self._clock)
-        self._records = 0
+        self._rows: dict[str, _RowProgress] = {}
+        self._total = _RowProgress(self._clock)
         self._suspended = False
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
         with self._lock:
-            task = self._rows.setdefault(self._label(partition), _TaskProgress(self._clock))
-            task.changelogs[partition] = _Changelog(start, max(start, end), start)
-            task.unfinished.add(partition)
-            self._rate.start()
+            row = self._rows.setdefault(self._label(partition), _RowProgress(self._clock))
+            for each in (row, self._total):
+                each.start(partition, start, end)
             self._show()
 
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
         with self._lock:
-            task = self._restoring(partition)
-            if task is None:
-                return
-            task.move(partition, batch_end + 1)
-            task.records += count
-            task.rate.add(count)
-            self._rate.add(count)
-            self._records += count
-            if self._view.is_due():
+            for each in self._restoring(partition):
+                each.apply(partition, batch_end + 1, count)
+            if self._total.unfinished and self._view.is_due():
                 self._show()
 
     def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
         with self._lock:
-            task = self._restoring(partition)
-            if task is not None:
-                task.move(partition, task.changelogs[partition].end)
-                self._finished(task, partition)
+            restoring = self._restoring(partition)
+            for each in restoring:
+                each.end(partition)
+            if restoring:
+                self._finished()
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
         with self._lock:
-            task = self._restoring(partition)
-            if task is None:
-                return
-            self._suspended = True
-            del task.changelogs[partition]
-            if not task.changelogs:
-                del self._rows[self._label(partition)]
-            self._finished(task, partition)
+            restoring = self._restoring(partition)
+            for each in restoring:
+                each.suspend(partition)
+            if restoring:
+                self._suspended = True
+                self._rows = {label: row for label, row in self._rows.items() if row.changelogs}
+                self._finished()
 
     def close(self) -> None:
         """Give the terminal back, even if a restore is unfinished."""
         with self._lock:
             self._end()
 
-    def _restoring(self, partition: TopicPartition) -> _TaskProgress | None:
-        """The row of the changelog; None when it is not shown."""
-        task = self._rows.get(self._label(partition))
-        return task if task is not None and partition in task.changelogs else None
+    def _restoring(self, partition: TopicPartition) -> list[_RowProgress]:
+        """The row of the changelog and the total; empty when it is not shown."""
+        if partition not in self._total.changelogs:
+            return []
+        return [self._rows[self._label(partition)], self._total]
 
-    def _finished(self, task: _TaskProgress, partition: TopicPartition) -> None:
-        task.unfinished.discard(partition)
+    def _finished(self) -> None:
         self._show()
-        if not any(each.unfinished for each in self._rows.values()):
+        if not self._total.unfinished:
             self._end()
 
     def _end(self) -> None:
         self._view.close()
         self._rows.clear()
-        self._rate = RestoreRate(self._clock)
-        self._records = 0
+        self._total = _RowProgress(self._clock)
         self._suspended = False
 
     def _show(self) -> None:
-        rows = [task.row(label) for label, task in sorted(self._rows.items())]
-        total = ProgressRow(
-            "total",
-            sum(row.total for row in rows),
-            sum(row.remaining for row in rows),
-            self._records,
-            self._rate.per_second(),
-            not self._suspended and all(row.finished for row in rows),
-        )
-        self._view.show(rows, total)
+        total = self._total.row("total")
+        rows = [row.row(label) for label, row in sorted(self._rows.items())]
+        self._view.show(rows, total._replace(finished=total.finished and not self._suspended))
 
     def _label(self, partition: TopicPartition) -> str:
         task = self._task_of(partition)

@@ -147,11 +147,11 @@ class RocksDBStore:
 
         `convert`: called by `open` if the files have another format, with this store and the format of the files (None
         if they do not name one). It converts the content, or raises StoreOfAnotherKind. By default the content is only
-        checked (`refuse_other_kinds`).
+        checked.
         """
         self._name = name
         self._format = file_format
-        self._convert = refuse_other_kinds if convert is None else convert
+        self._convert = RocksDBStore._refuse_other_kinds if convert is None else convert
         self._directory = Path()
         # Any: rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
         self._database: Any = _NOT_OPEN
@@ -203,10 +203,6 @@ class RocksDBStore:
 
     def rebind(self, context: StoreContext) -> None:
         """Nothing here depends on the context."""
-
-    @property
-    def is_timestamped(self) -> bool:
-        return StoreKind(self._format.kind).is_timestamped
 
     def require_open(self) -> None:
         if not self.is_open:
@@ -287,6 +283,20 @@ class RocksDBStore:
         finally:
             _close_when_unused(database)
 
+    def _refuse_other_kinds(self, _found: StoreFormat | None) -> None:
+        """Check the files of a key-value store that do not name their format. Looks at the first and the last entry.
+
+        Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
+        """
+        first, last = next(self.scan(None, None), None), next(self.scan(None, None, reverse=True), None)
+        if first is None or last is None:
+            return
+        if are_segmented_window_keys(first[0], last[0]):
+            raise self.wrong_kind("windows")
+        is_timestamped = self._format.kind == StoreKind.TIMESTAMPED_KEY_VALUE
+        if is_timestamped and min(len(first[1]), len(last[1])) < TIMESTAMP_BYTES:
+            raise self.wrong_kind("values without timestamps")
+
     def _convert_files(self, found: StoreFormat | None) -> None:
         """Convert files with another format, or with an unknown format, to the format of this store."""
         try:
@@ -336,20 +346,6 @@ class RocksDBStore:
         return ProcessorStateError(
             f"store {self._name}: RocksDB failed in {self._directory}: {with_advice(str(error))}"
         )
-
-
-def refuse_other_kinds(database: RocksDBStore, _found: StoreFormat | None) -> None:
-    """Check the files of a key-value store that do not name their format. Looks at the first and the last entry.
-
-    Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
-    """
-    first, last = next(database.scan(None, None), None), next(database.scan(None, None, reverse=True), None)
-    if first is None or last is None:
-        return
-    if are_segmented_window_keys(first[0], last[0]):
-        raise database.wrong_kind("windows")
-    if database.is_timestamped and min(len(first[1]), len(last[1])) < TIMESTAMP_BYTES:
-        raise database.wrong_kind("values without timestamps")
 
 
 # The two iterators below do not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
