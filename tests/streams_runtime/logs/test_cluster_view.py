@@ -13,10 +13,11 @@ from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, OffsetAndMetadata, TopicDescription
+from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetAndMetadata, TopicDescription
 from streams_runtime.logs.cluster_view import LogClusterProvider, log_cluster_provider
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.log_errors import LogTimeout, TopicExists
+from tests.streams_runtime.logs.reading_and_writing import write
 
 
 def definition() -> RebalanceSnapshot:
@@ -46,14 +47,6 @@ def metadata(partitions: int) -> TopicMetadata:
     return TopicMetadata(partitions, replicas=((1,),) * partitions, leaders=(1,) * partitions)
 
 
-def write(log: Log, topic: str, partition: int, records: int) -> None:
-    producer = log.producer()
-    for _ in range(records):
-        producer.send(TopicPartition(topic, partition), b"key", b"value", 0)
-    producer.flush()
-    producer.close()
-
-
 def test_should_tell_the_leader_topics_changelog_ends_and_committed_offsets_as_they_are_now() -> None:
     log = InMemoryLog()
     log.create_topics(
@@ -65,7 +58,7 @@ def test_should_tell_the_leader_topics_changelog_ends_and_committed_offsets_as_t
             NewTopic("app-counts-changelog", 2, {"cleanup.policy": "compact"}),
         ]
     )
-    write(log, "app-counts-changelog", 1, 3)
+    write(log, TopicPartition("app-counts-changelog", 1), b"1", b"2", b"3")
     prices = TopicPartition("prices", 0)
     claim = log.claim("app", [prices])
     producer = log.producer()

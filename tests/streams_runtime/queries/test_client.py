@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
-from assignor.types import HostInfo
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries import client as client_module
@@ -44,6 +43,7 @@ from tests.streams_runtime.queries.fake_instance import (
     TASK,
     FakeInstance,
     counts,
+    host_of,
     hosts,
     location,
     open_store,
@@ -128,7 +128,7 @@ def test_should_get_the_value_from_the_active_copy_wherever_it_asks_first(server
         client = servers.client(*addresses)
         assert client.get(STORE, KEY) == StoreValue(THREE, None, CopyAnswered(first, "active", 0))
         assert client.get(STORE, KEY, max_lag=5) == StoreValue(THREE, None, CopyAnswered(first, "active", 0))
-        assert client.key_metadata(STORE, KEY) == KeyQueryMetadata(PARTITION, _host(first), (_host(second),))
+        assert client.key_metadata(STORE, KEY) == KeyQueryMetadata(PARTITION, host_of(first), (host_of(second),))
 
 
 def test_should_tell_no_value_from_an_empty_one(servers: Servers) -> None:
@@ -421,12 +421,9 @@ def test_should_not_believe_what_no_query_server_says(servers: Servers) -> None:
 # --- its end
 
 
-def test_should_need_an_address() -> None:
+def test_should_need_an_address_and_take_none_that_may_hold_a_password() -> None:
     with pytest.raises(InputError, match="instances: is empty"):
         StateStoreClient([])
-
-
-def test_should_take_no_address_that_may_hold_a_password_and_not_show_it() -> None:
     with pytest.raises(InputError, match="instances: must be host:port, without a user or a password") as refused:
         StateStoreClient(["host-1:7070", "ann:s3cr3t@host-2:7070"])
     assert "s3cr3t" not in str(refused.value)
@@ -486,8 +483,3 @@ def test_should_serve_many_threads_while_the_partition_moves_to_and_fro(servers:
         stop.set()
         move_once.join()
     assert answers == [THREE] * 60
-
-
-def _host(address: str) -> HostInfo:
-    name, _, port = address.rpartition(":")
-    return HostInfo(name, int(port))

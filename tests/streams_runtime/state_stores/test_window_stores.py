@@ -16,7 +16,7 @@ from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore, window_format
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import batch, context
+from tests.streams_runtime.state_stores.surroundings import batch, context, everything
 
 RETENTION_MS = 200_000
 SEGMENT_MS = RETENTION_MS // 2
@@ -46,10 +46,6 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
     yield open_one
     for store in opened:
         store.close()
-
-
-def everything(store: Store) -> list[tuple[str, int, str]]:
-    return sorted((windowed.key, windowed.start_ms, value) for windowed, value in store.fetch_all(0, JAVA_LONG_MAX))
 
 
 @pytest.mark.parametrize(
