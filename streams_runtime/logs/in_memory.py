@@ -39,7 +39,7 @@ from streams_runtime.logs.cleanup_policy import (
     is_dirty_enough,
 )
 from streams_runtime.logs.consumers import Bounds, PollingConsumer, first_offset_at
-from streams_runtime.logs.log_errors import OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.log_errors import UnknownTopicOrPartition, check_not_beyond
 from streams_runtime.logs.producers import (
     AppendSignals,
     BufferingProducer,
@@ -217,9 +217,7 @@ class InMemoryLog:
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         with self._lock:
-            beyond = {p: offset for p, offset in before.items() if offset > self._partition(p).end}
-            if beyond:
-                raise OffsetOutOfRange(beyond)
+            check_not_beyond(before, self.end_offsets(before))
             for partition, offset in before.items():
                 self._partition(partition).delete_before(offset)
 

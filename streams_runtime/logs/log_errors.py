@@ -34,6 +34,13 @@ class OffsetOutOfRange(LogError):
         self.positions = dict(positions)
 
 
+def check_not_beyond(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+    """Raises OffsetOutOfRange for offsets behind the end offsets."""
+    beyond = {partition: offset for partition, offset in offsets.items() if offset > ends[partition]}
+    if beyond:
+        raise OffsetOutOfRange(beyond)
+
+
 class UnknownTopicOrPartition(LogError):
     """The topic does not exist, or has fewer partitions."""
 

@@ -49,7 +49,7 @@ from streams_runtime.logs.embedded.reads_and_writes import (
 )
 from streams_runtime.logs.embedded.record_batches import encoded
 from streams_runtime.logs.embedded.schema import Catalog, prepare
-from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.log_errors import LogError, check_not_beyond
 from streams_runtime.logs.producers import AppendSignals, BufferingProducer, NewBatch, ProducerIdentity
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.topic_configs import (
@@ -257,10 +257,7 @@ class EmbeddedLog:
         self._bounds(before)  # also looks up partitions again that were deleted and made again
         known = self._catalog.find(before)
         with self._writer.transaction() as connection:
-            ends = bounds_of(connection, known)
-            beyond = {partition: offset for partition, offset in before.items() if offset > ends[partition].end}
-            if beyond:
-                raise OffsetOutOfRange(beyond)
+            check_not_beyond(before, {p: bounds.end for p, bounds in bounds_of(connection, known).items()})
             for partition, offset in before.items():
                 move_begin(connection, known[partition].id, offset)
                 delete_hidden_rows(connection, known[partition].id)

@@ -45,9 +45,9 @@ from streams_runtime.logs.log_errors import (
     InvalidTopic,
     LogError,
     LogTimeout,
-    OffsetOutOfRange,
     TopicExists,
     UnknownTopicOrPartition,
+    check_not_beyond,
 )
 from streams_runtime.logs.record_limits import AnyRecord, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import (
@@ -229,10 +229,7 @@ class KafkaLog:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
             return
-        ends = self.end_offsets(before, IsolationLevel.READ_UNCOMMITTED)
-        beyond = {partition: offset for partition, offset in before.items() if offset > ends[partition]}
-        if beyond:
-            raise OffsetOutOfRange(beyond)
+        check_not_beyond(before, self.end_offsets(before, IsolationLevel.READ_UNCOMMITTED))
         self._run(self._admin.delete_records(before), before)
 
     def maintain(self) -> None:
