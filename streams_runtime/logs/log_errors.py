@@ -13,7 +13,11 @@ class LogError(AssignorFault):
 
 
 class LogTimeout(LogError, Unavailable):
-    """The log could not be reached, or was busy, for too long. Trying again later may work."""
+    """The log could not be reached, or was busy, for too long. Trying again later may work, which `retriable` tells a
+    coordinator that looks at the log.
+    """
+
+    retriable = True
 
 
 class ProducerFenced(LogError):

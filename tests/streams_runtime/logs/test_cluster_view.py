@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 import pytest
 
@@ -13,6 +14,7 @@ from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
+from coordinator_api.clusters import is_retriable
 from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetAndMetadata, TopicDescription
 from streams_runtime.logs.cluster_view import LogClusterProvider, log_cluster_provider
 from streams_runtime.logs.in_memory import InMemoryLog
@@ -97,6 +99,27 @@ def test_should_let_the_leader_do_without_lags_when_end_offsets_cannot_be_had() 
     view = LogClusterProvider(log).view("group", definition())
 
     assert view == ClusterView(Cluster((Broker(1),), {"orders": metadata(2)}), {}, changelog_end_offsets=None)
+
+
+def test_should_say_that_asking_again_may_help_when_the_log_does_not_answer_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def busy(*_: object) -> NoReturn:
+        raise LogTimeout("busy")
+
+    monkeypatch.setattr(InMemoryLog, "topics", busy)
+    monkeypatch.setattr(InMemoryLog, "create_topics", busy)
+    provider = LogClusterProvider(InMemoryLog())
+    calls: list[Callable[[], object]] = [
+        lambda: provider.view("group", definition()),
+        lambda: provider.topics(definition()),
+        lambda: provider.create_topics({}),
+    ]
+
+    for call in calls:
+        with pytest.raises(LogTimeout, match="busy") as raised:
+            call()
+        assert is_retriable(raised.value)
 
 
 def test_should_create_internal_topics_with_their_configs_and_accept_those_that_are_there() -> None:
