@@ -106,7 +106,7 @@ class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 @dataclass(frozen=True)
 class WindowBuilder(SerdesStoreBuilder[K, V]):
     """Times are in milliseconds. `changelog` becomes a windowed changelog. Its retention is that of the store, unless
-    `changelog` has one. A store that retains duplicates has no record cache, as in Kafka.
+    `changelog` has one.
 
     Raises InputError, too, for negative times, and for retention below the window size.
     """
@@ -114,7 +114,6 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
     _: KW_ONLY
     retention_ms: int
     window_size_ms: int
-    retain_duplicates: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,18 +130,19 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
             windowed = replace(given, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
             object.__setattr__(self, "changelog", windowed)  # a frozen dataclass has no other way
 
-    def _bytes_store(self) -> WindowBytesStore:
+    def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
+        """A store with duplicates has no record cache, as in Kafka."""
         bytes_store: WindowBytesStore
         if self.persistent:
             bytes_store = RocksDBWindowStore(
-                self.name, self.retention_ms, retain_duplicates=self.retain_duplicates, timestamped=self.timestamped
+                self.name, self.retention_ms, retain_duplicates=retain_duplicates, timestamped=self.timestamped
             )
-        elif self.retain_duplicates:
+        elif retain_duplicates:
             bytes_store = InMemoryDuplicatesWindowStore(self.name, self.retention_ms)
         else:
             bytes_store = InMemoryWindowStore(self.name, self.retention_ms)
         logging_store = ChangeLoggingWindowBytesStore(bytes_store, timestamped=self.timestamped)
-        if not self.caching or self.retain_duplicates:
+        if not self.caching or retain_duplicates:
             return logging_store
         # in memory windows are in order of their starts, as in segments of one millisecond
         return CachingWindowStore(logging_store, segment_interval_ms(self.retention_ms) if self.persistent else 1)
@@ -152,10 +152,12 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
 class WindowStoreBuilder(WindowBuilder[K, V]):
     """As `WindowBuilder`."""
 
+    _: KW_ONLY
+    retain_duplicates: bool = False
+
     def build(self) -> SerdesWindowStore[K, V]:
-        return SerdesWindowStore(
-            self._bytes_store(), self.key_serde, self.value_serde, window_size_ms=self.window_size_ms
-        )
+        inner = self._bytes_store(retain_duplicates=self.retain_duplicates)
+        return SerdesWindowStore(inner, self.key_serde, self.value_serde, window_size_ms=self.window_size_ms)
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,13 @@ def test_should_be_made_with_or_without_its_types_said() -> None:
     assert KeyValueStoreBuilder[str, int]("s", STRING, LONG) == key_value_store("s", STRING, LONG)
 
 
+def test_should_retain_duplicates_only_without_timestamps() -> None:
+    with pytest.raises(TypeError, match="retain_duplicates"):
+        timestamped_window_store(  # type: ignore[call-arg]
+            "w", STRING, LONG, retention_ms=100, window_size_ms=10, retain_duplicates=True
+        )
+
+
 def test_should_be_persistent_and_logged_by_default() -> None:
     builder = key_value_store("s", STRING, LONG)
 
