@@ -198,7 +198,8 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._partitions.clear()
+            for one in list(self._partitions.values()):  # they stay: the log may be closed by another thread
+                one.drop()
             self._source.close()
 
     def _wait(self, remaining_s: float) -> None:

@@ -181,3 +181,13 @@ def test_should_not_look_again_and_again_without_a_partition(
     consumer.wakeup()
     assert consumer.poll(10_000, 1) == []
     assert (snapshots, waits) == ([], [])
+
+
+def test_should_still_know_its_partitions_when_the_log_is_closed(log: EmbeddedLog) -> None:
+    """Another thread may close the log while a consumer's own thread looks at its positions."""
+    write(log, T0, b"1", b"2")
+    consumer = reading(log, T0)
+    assert len(consumer.poll(0, 1)) == 1
+    consumer.pause([T0])
+    log.close()
+    assert (consumer.assignment(), consumer.position(T0), consumer.paused()) == (frozenset((T0,)), 1, frozenset((T0,)))
