@@ -171,7 +171,7 @@ class JsonSchemaSerde(_DocumentSerde[T]):
         checks = str(self._own.get(FAIL_INVALID, False)).lower() == "true"
         if not checks or (self._schema is None and written.references):
             return None
-        document = _document(self._schema or written)
+        document = json.loads((self._schema or written).schema_str or "true")
         validator = validator_for(document, Draft202012Validator)(document)
 
         def check(value: Any) -> None:

@@ -67,6 +67,14 @@ def test_should_check_values_on_request_only(registry: FakeSchemaRegistry) -> No
     assert strict.deserialize(strict.serialize(VALUE)) == VALUE
 
 
+def test_should_take_any_value_of_a_schema_that_says_nothing(registry: FakeSchemaRegistry) -> None:
+    registry.register("orders-value", {"schemaType": "JSON", "schema": ""})
+    configs = {"schema.registry.url": registry.url, "max.retries": 0, "json.fail.invalid.schema": True}
+    strict: JsonSchemaSerde[Any] = JsonSchemaSerde(None, configs)
+
+    assert strict.deserialize(b"\0\0\0\0\x01{}") == {}
+
+
 def test_should_refuse_what_is_no_json_of_a_registry(registry: FakeSchemaRegistry) -> None:
     serde = _serde(registry)
     serde.serialize(VALUE)
