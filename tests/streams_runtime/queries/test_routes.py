@@ -9,7 +9,7 @@ from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.routes import MAX_ENTRIES, create_query_app
 from streams_runtime.queries.store_metadata import from_document, metadata_of
 from streams_runtime.serdes import JSON, LONG, STRING
-from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.builders import key_value_store, window_store
 from tests.streams_runtime.queries.fake_instance import (
     ACTIVE,
     APPLICATION,
@@ -151,6 +151,19 @@ def test_should_list_entries_of_fresh_copies_only_by_task() -> None:
     cat = {"key": "cat", "key_base64": "Y2F0", **THREE}
     assert http.get(f"/v1/stores/{STORE}/entries").json() == {**FROM_HERE, "tasks": {str(TASK): [cat]}}
     assert http.get(f"/v1/stores/{STORE}/entries?max_lag=2").json()["tasks"].keys() == {str(TASK), str(ELSEWHERE)}
+
+
+def test_should_answer_the_windows_of_a_key_that_start_in_the_range() -> None:
+    builder = window_store(STORE, STRING, LONG, retention_ms=3_600_000, window_size_ms=10, persistent=False)
+    store = open_store(builder)
+    for start_ms in (10, 20, 30, 40):
+        store.put("cat", start_ms, start_ms)
+    http = client(FakeInstance(locations={STORE: location(builder)}).show(store))
+
+    document = http.get(f"/v1/stores/{STORE}/windows?key=cat&from_ms=20&to_ms=30").json()
+
+    assert [(one["window_start_ms"], one["value"]) for one in document["windows"]] == [(20, 20), (30, 30)]
+    assert document["more"] is False
 
 
 def test_should_tell_metadata_that_says_the_same_to_whoever_reads_it() -> None:

@@ -34,6 +34,14 @@ def test_should_give_records_from_the_position_on_and_move_it(log: Log) -> None:
     assert [record.offset for record in records_of(consumer.poll(0, 100))] == [9]
 
 
+def test_should_give_what_it_is_sent_back_to_in_the_middle_of_a_batch(log: Log) -> None:
+    write(log, T0, b"1", b"2", b"3")
+    consumer = reading(log, T0)
+    assert [r.value for r in records_of(consumer.poll(0, 1))] == [b"1"]
+    consumer.seek(T0, 0)
+    assert [r.value for r in records_of(consumer.poll(0, 10))] == [b"1", b"2", b"3"]
+
+
 def test_should_give_one_batch_a_partition_with_a_range_of_offsets_when_they_are_dense(log: Log) -> None:
     write(log, T0, b"1", b"2")
     write(log, T0, b"3")
