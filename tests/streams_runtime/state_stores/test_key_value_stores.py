@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from streams_runtime.common.errors import InvalidStateStore, StreamsRuntimeError
-from streams_runtime.serdes import LONG, STRING
+from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import KeyValueStore, key_value_store
 from tests.streams_runtime.state_stores.surroundings import batch, context
 
@@ -38,6 +38,24 @@ def test_should_refuse_to_put_none_if_absent(store: Store) -> None:
 def test_should_warn_when_a_range_is_the_wrong_way_round(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     assert list(store.range("c", "b")) == []
     assert "store counts: the range is empty because its start lies after its end" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "prefix, expected",
+    [
+        (b"a", [b"a", b"a\xff", b"a\xff\xff"]),
+        (b"a\xff", [b"a\xff", b"a\xff\xff"]),
+        (b"\xff\xff", [b"\xff\xff", b"\xff\xff\x00"]),
+        (b"", [b"a", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"\xff\xff", b"\xff\xff\x00"]),
+    ],
+)
+def test_should_find_all_keys_with_a_prefix(tmp_path: Path, prefix: bytes, expected: list[bytes]) -> None:
+    store = key_value_store("raw", BYTES, BYTES, persistent=False).build()
+    store.open(context(tmp_path))
+    for key in (b"\xff\xff\x00", b"a\xff\xff", b"b", b"a", b"\xff\xff", b"a\xff", b"\xff"):
+        store.put(key, b"")
+
+    assert [key for key, _ in store.prefix_scan(prefix)] == expected
 
 
 def test_should_read_ranges_longer_than_a_chunk(store: Store) -> None:
