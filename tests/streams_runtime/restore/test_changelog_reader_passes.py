@@ -133,6 +133,15 @@ def test_should_read_again_what_a_store_could_not_take(restoring: Restoring, log
     assert (failing.content(), healthy.content()) == (contents(0, 10), contents(0, 10))
 
 
+def test_should_look_at_no_single_record(restoring: Restoring, log: FailingLog) -> None:
+    fill(log, COUNTS, 1_000)
+    task = restoring.add(COUNTS)
+    taken: list[RecordBatch] = []
+    task.state.restore = lambda partition, batch: taken.append(batch)  # type: ignore[method-assign]
+    restoring.restore()
+    assert [(len(batch), type(batch.offsets)) for batch in taken] == [(1_000, range)], "columns as the log gave them"
+
+
 def test_should_be_woken_while_it_waits(tmp_path: Path) -> None:
     restoring = Restoring(tmp_path, InMemoryLog(), poll_ms=60_000)
     restoring.add(TopicPartition("missing-changelog", 0))
