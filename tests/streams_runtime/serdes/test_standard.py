@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streams_runtime.dsl import TimeWindowedSerde
 from streams_runtime.serdes import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING, Serde, Serdes
+from streams_runtime.serdes.defaults import DefaultSerde, DefaultSerdes
 from streams_runtime.state_stores.state_store import Windowed
 
 JSON_VALUES = st.recursive(
@@ -69,6 +70,14 @@ def test_should_refuse_a_long_that_has_no_eight_bytes(number: int) -> None:
 def test_should_refuse_bytes_of_another_kind(serde: Serde[object], data: bytes) -> None:
     with pytest.raises((struct.error, UnicodeDecodeError)):
         serde.deserialize(data)
+
+
+def test_should_change_a_serde_only_where_a_default_is_inside() -> None:
+    defaults = DefaultSerdes(key=LONG)
+    given = TimeWindowedSerde(STRING, 10)
+    assert defaults.in_place_of(given) is given
+    missing: Serde[Windowed[int]] = TimeWindowedSerde(DefaultSerde("key", "node"), 10)
+    assert defaults.in_place_of(missing) == TimeWindowedSerde(LONG, 10)
 
 
 def test_should_make_a_serde_of_two_functions() -> None:
