@@ -82,6 +82,11 @@ def test_should_refuse_a_log_that_other_processes_cannot_find(address: str) -> N
         cluster_provider_name(address)
 
 
+def test_should_say_that_no_other_process_sees_a_log_in_memory() -> None:
+    with pytest.raises(InputError, match="'memory:log' is in the memory of one process, so no other process sees it"):
+        cluster_provider_name("memory:log")
+
+
 def test_should_say_what_a_relative_directory_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cluster_provider_name(f"embedded:{tmp_path}") == "embedded"
     monkeypatch.chdir(tmp_path)
