@@ -91,6 +91,16 @@ def test_should_say_so_when_a_restore_was_suspended() -> None:
     assert watched.text() == "restoring suspended: 10 records in 1.0 s\n"
 
 
+def test_should_show_no_row_of_a_task_that_left_while_another_one_is_restored() -> None:
+    watched = Watched(terminal=True)
+    for partition in (COUNTS, USERS):
+        watched.progress.on_restore_start(partition, "s", 0, 100)
+    watched.progress.on_restore_suspended(COUNTS, "s", 0)
+    watched.progress.close()
+    last = watched.text()[watched.text().rindex("restoring total") :]
+    assert {line.split()[1] for line in last.splitlines() if "restoring" in line} == {"total", "0_0"}
+
+
 def test_should_begin_anew_after_the_end() -> None:
     watched = Watched(terminal=False)
     for records in (10, 20):
