@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streams_runtime.dsl.joins import KTableKTableJoin
-from streams_runtime.dsl.table_supplier import TableSupplier
+from streams_runtime.dsl.table_operators import TableOperator
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.context import NodeSupplier
@@ -148,14 +148,14 @@ class StreamSinkNode(GraphNode):
 
 
 class TableNode(GraphNode):
-    """A processor that makes a table. When the topology is built, the supplier says whether the table keeps a store."""
+    """A processor that makes a table. When the topology is built, the operator says whether the table keeps a store."""
 
-    def __init__(self, name: str, supplier: TableSupplier) -> None:
+    def __init__(self, name: str, operator: TableOperator) -> None:
         super().__init__(name)
-        self.supplier = supplier
+        self.operator = operator
 
     def write(self, topology: Topology) -> None:
-        _write_table(topology, self.name, self.supplier, self.parent_names())
+        _write_table(topology, self.name, self.operator, self.parent_names())
 
 
 class TableSourceNode(TableNode):
@@ -163,16 +163,16 @@ class TableSourceNode(TableNode):
     changelog of the store.
     """
 
-    def __init__(self, name: str, source: StreamSourceNode, supplier: TableSupplier) -> None:
-        super().__init__(name, supplier)
+    def __init__(self, name: str, source: StreamSourceNode, operator: TableOperator) -> None:
+        super().__init__(name, operator)
         self.source = source
         self.reuses_topic = False
 
     def write(self, topology: Topology) -> None:
         self.source.write(topology)
-        _write_table(topology, self.name, self.supplier, (self.source.name,))
-        if self.supplier.store is not None and self.reuses_topic:
-            topology.use_source_topic_as_changelog(self.supplier.store.name, self.source.topics[0])
+        _write_table(topology, self.name, self.operator, (self.source.name,))
+        if self.operator.store is not None and self.reuses_topic:
+            topology.use_source_topic_as_changelog(self.operator.store.name, self.source.topics[0])
 
 
 class TableJoinNode(GraphNode):
@@ -196,16 +196,16 @@ class TableJoinNode(GraphNode):
         self.stores_to_read = stores_to_read
 
     def write(self, topology: Topology) -> None:
-        suppliers = (self.join.left, self.join.right)
-        for side, supplier, parent in zip(self.sides, suppliers, self.parents_of_sides, strict=True):
-            topology.add_processor(side, supplier, parent)
+        operators = (self.join.left, self.join.right)
+        for side, operator, parent in zip(self.sides, operators, self.parents_of_sides, strict=True):
+            topology.add_processor(side, operator, parent)
         _write_table(topology, self.name, self.join, self.sides)
         for side, stores in zip(self.sides, self.stores_to_read, strict=True):
             topology.connect_processor_and_stores(side, stores)
 
 
-def _write_table(topology: Topology, name: str, supplier: TableSupplier, parents: Sequence[str]) -> None:
+def _write_table(topology: Topology, name: str, operator: TableOperator, parents: Sequence[str]) -> None:
     """Add the processor, then its own store. Stores are numbered in this order, as in Kafka."""
-    topology.add_processor(name, supplier, parents)
-    if supplier.store is not None:
-        topology.add_state_store(supplier.store.builder(), name)
+    topology.add_processor(name, operator, parents)
+    if operator.store is not None:
+        topology.add_state_store(operator.store.builder(), name)

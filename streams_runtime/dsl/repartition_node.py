@@ -13,7 +13,7 @@ from typing import Any
 from streams_runtime.dsl.change import ChangedSerde
 from streams_runtime.dsl.graph_nodes import GraphNode
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
-from streams_runtime.dsl.stream_processors import NullKeyFilter, PassThrough
+from streams_runtime.dsl.stream_processors import StreamOperator, leaving_out_null_keys, passing_on
 from streams_runtime.dsl.table_aggregates import KTableRepartitionMap
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.topology import Topology
@@ -73,9 +73,8 @@ class RepartitionNode(GraphNode):
         key_serde = self.key_serde or DefaultSerde("key", names.topic)
         value_serde = self.value_serde or DefaultSerde("value", names.topic)
         topology.add_repartition_topic(names.topic, self.partitions)
-        topology.add_processor(
-            names.filter, PassThrough if self.keeps_null_keys else NullKeyFilter, self.parent_names()
-        )
+        operator = StreamOperator(passing_on if self.keeps_null_keys else leaving_out_null_keys)
+        topology.add_processor(names.filter, operator, self.parent_names())
         topology.add_sink(
             names.sink,
             names.topic,

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from assignor.errors import TopologyError
 from streams_runtime.dsl.graph_nodes import GraphNode, TableNode
 from streams_runtime.dsl.streams_graph import StreamsGraph
-from streams_runtime.dsl.table_supplier import TableSupplier
+from streams_runtime.dsl.table_operators import TableOperator
 from streams_runtime.serdes import Serde
 
 K = TypeVar("K")
@@ -56,12 +56,12 @@ class Stage(Generic[K, V]):
         return replace(self, node=node, sources=(node.name,), repartition_required=False)
 
     def make_table(
-        self, name: str, supplier: TableSupplier, key_serde: Serde[K2] | None, value_serde: Serde[V2] | None
+        self, name: str, operator: TableOperator, key_serde: Serde[K2] | None, value_serde: Serde[V2] | None
     ) -> TableStage[K2, V2]:
         """Add a node of this name whose operators make a table. Gives the stage of the table."""
-        node = TableNode(name, supplier)
+        node = TableNode(name, operator)
         self.graph.add(node, [self.node])
-        return TableStage(self.graph, node, self.sources, key_serde, value_serde, supplier=supplier)
+        return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
 
     def with_serdes(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> Stage[K, V]:
         """The same stage with these serdes. None keeps the serde that is known so far."""
@@ -86,6 +86,6 @@ class Stage(Generic[K, V]):
 
 @dataclass(frozen=True)
 class TableStage(Stage[K, V]):
-    """The stage of a table. `supplier`: makes the table's processors, and knows how the table is read."""
+    """The stage of a table. `operator`: makes the table's processors, and knows how the table is read."""
 
-    supplier: TableSupplier = field(kw_only=True)
+    operator: TableOperator = field(kw_only=True)
