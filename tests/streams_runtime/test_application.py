@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from streams_runtime.processors.api import FailedRecord, HandlerResponse
 from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.tasks.exception_handling import dead_letter, fail
-from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder
 from tests.streams_runtime.processors.test_topology import word_count
 
 CONFIGS: dict[str, object] = {"application.id": "word-count", "bootstrap.servers": "memory:test"}
@@ -104,13 +102,6 @@ def test_should_travel_with_its_handlers() -> None:
     assert travelled.restore_listener_factory is SilentRestoreListener
 
 
-def test_should_be_immutable() -> None:
-    application: Any = Application(word_count(), CONFIGS)
-
-    with pytest.raises(FrozenInstanceError):
-        application.configs = None
-
-
 class Builder:
     def build(self) -> Topology:
         return word_count()
@@ -139,6 +130,7 @@ class Builder:
             {"restore_listener_factory": SilentRestoreListener()},
             "restore_listener_factory: must be a function that makes a listener",
         ),
+        ({"state_listener": "listener"}, "state_listener: must be a function of new and old state, not 'listener'"),
     ],
 )
 def test_should_refuse_what_cannot_run(arguments: dict[str, Any], message: str) -> None:
@@ -158,11 +150,6 @@ def test_should_refuse_to_start_without_its_dead_letter_topic(tmp_path: Path) ->
         StreamsInstance(application, "http://127.0.0.1:9").start()
 
     assert str(refused.value) == "errors.dead.letter.queue.topic.name: the log has no topic bad; create it first"
-
-
-def test_should_refuse_a_store_that_no_processor_uses() -> None:
-    with pytest.raises(InputError, match="topology: Invalid topology: StateStore lonely is connected to no processor"):
-        Application(word_count().add_state_store(EmptyStoreBuilder("lonely")), CONFIGS)
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from streams_runtime import (
     NewTopic,
     Processor,
     ProcessorContext,
-    PunctuationType,
     Record,
     RecordProducer,
     Serdes,
@@ -130,31 +129,6 @@ def test_should_take_what_is_a_record_in_another_guise(change: Change, headers: 
 
     assert keys == [b"good 1", b"bad", b"good 2"]
     assert asked.about == []
-
-
-class _Punctuating(Processor[bytes, bytes]):
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-        context.schedule(1_000, PunctuationType.WALL_CLOCK_TIME, self.tick)
-
-    def tick(self, time_ms: int) -> None:
-        self.context.forward(Record(b"tick 1", b"v", time_ms))
-        self.context.forward(Record(b"bad", b"v", time_ms, (("trace", "abc"),)))  # type: ignore[arg-type]
-
-    def process(self, record: Record[bytes, bytes]) -> None:
-        self.context.forward(record)
-
-
-def test_should_ask_about_a_punctuation() -> None:
-    topology = Topology().add_source("s", "in", key_serde=BYTES, value_serde=BYTES)
-    topology.add_processor("p", _Punctuating, "s").add_sink("k", "out", "p", key_serde=BYTES, value_serde=BYTES)
-    asked = Asked()
-    with TopologyTestDriver(topology, processing_exception_handler=asked) as driver:
-        driver.advance_wall_clock_time(1_000)
-        driver.create_input_topic("in", BYTES, BYTES).pipe_input(b"good", b"v")
-        keys = [record.key for record in driver.create_output_topic("out", BYTES, BYTES).read_all()]
-    assert keys == [b"tick 1", b"good"]
-    assert [(failed.node, failed.metadata.offset) for failed in asked.about] == [("p", -1)]
 
 
 class Forgetful:

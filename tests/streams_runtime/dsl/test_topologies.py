@@ -126,17 +126,6 @@ def test_should_build_splits_and_merges_one_after_the_other_in_steps_of_their_no
         assert driver.node_runs()
 
 
-def test_should_run_a_chain_that_is_too_long_for_one_loop() -> None:
-    builder = StreamsBuilder()
-    stream = builder.stream("input", STRING, STRING)
-    for _ in range(200):
-        stream = stream.map_values(lambda v: v + "x")
-    stream.to("output", value_serde=STRING)
-    with TopologyTestDriver(builder.build()) as driver:
-        driver.create_input_topic("input", STRING, STRING).pipe_input("k", "", 0)
-        assert driver.create_output_topic("output", STRING, STRING).read_values() == ["x" * 200]
-
-
 def test_should_start_processors_that_split_and_merge_in_steps_of_their_nodes() -> None:
     topology, end = Topology().add_source("source", "input").add_processor("none", Drop, "source"), "none"
     for stage in range(40):

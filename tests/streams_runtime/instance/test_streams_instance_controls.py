@@ -6,32 +6,26 @@ Kafka's: `KafkaStreamsTest`, `AdjustStreamThreadCountTest`, `PauseResumeIntegrat
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.application import Application
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Record
-from streams_runtime.common.states import InstanceState, TaskState
+from streams_runtime.common.states import InstanceState
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.threads.thread_status import ThreadState
-from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
+from tests.streams_runtime.running_group import ALL_TASKS, SOME_LINES, Group
 from tests.streams_runtime.word_counting import TIMEOUT_S, SplitLine, totals, wait_for
 
 STATES = InstanceState
 
 
 @pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    with running_group(request.node.name, EXACTLY_ONCE, client, tmp_path) as made:
-        made.declare(standbys=0)
-        yield made
+def group(group: Group) -> Group:
+    group.declare(standbys=0)
+    return group
 
 
 def threads_of(instance: StreamsInstance) -> list[str]:
@@ -192,25 +186,6 @@ def _published_at_ms(instance: StreamsInstance) -> int:
     return min(thread._work._last_publish_ms for thread in instance._threads)
 
 
-def test_should_start_paused_without_restoring_and_leave_paused(group: Group) -> None:
-    group.write(SOME_LINES)
-    first = group.start("a")
-    group.wait_until_counted()
-    first.close(TIMEOUT_S)
-    second = StreamsInstance(group.application("b"), group.client)
-    group.instances.append(second)
-    second.pause()
-    second.start()
-    wait_for(
-        lambda: {task.state for thread in second.status().threads for task in thread.tasks} >= {TaskState.RESTORING},
-        second.status,
-    )
-    assert second.status().state is STATES.REBALANCING
-    assert {task.restored for thread in second.status().threads for task in thread.tasks} == {0}
-    assert second.close(TIMEOUT_S)
-    assert second.state is STATES.NOT_RUNNING
-
-
 def test_should_tell_its_listener_of_each_state(group: Group) -> None:
     told: list[tuple[InstanceState, InstanceState]] = []
 
@@ -230,30 +205,3 @@ def test_should_tell_its_listener_of_each_state(group: Group) -> None:
     assert [old for _, old in told[1:]] == [new for new, _ in told[:-1]], "without a gap"
     with pytest.raises(StreamsRuntimeError, match="a state listener is set before the start; this instance is not-run"):
         instance.set_state_listener(listener)
-
-
-def test_should_tell_the_applications_listener_of_an_error(group: Group) -> None:
-    told: list[InstanceState] = []
-    failed = threading.Event()
-
-    def listener(new: InstanceState, _old: InstanceState) -> None:
-        told.append(new)
-        if new is STATES.ERROR:
-            failed.set()
-
-    plain = group.application()
-    application = Application(plain.topology, plain.configs, state_listener=listener)
-    instance = StreamsInstance(application, group.client)
-    group.instances.append(instance)
-    instance.start()
-    group.write(["poison"])
-
-    assert failed.wait(TIMEOUT_S)
-    assert told[-2:] == [STATES.PENDING_SHUTDOWN, STATES.ERROR]
-
-
-def test_should_say_that_a_listener_is_a_function(group: Group) -> None:
-    plain = group.application()
-    nothing: Any = "listener"
-    with pytest.raises(ValueError, match="state_listener: must be a function of new and old state, not 'listener'"):
-        Application(plain.topology, plain.configs, state_listener=nothing)

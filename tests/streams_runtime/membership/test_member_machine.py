@@ -15,6 +15,7 @@ from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from streams_runtime.membership.calls import (
     CoordinatorError,
+    CoordinatorUnavailable,
     FetchedAssignment,
     GroupDefinition,
     HeartbeatNews,
@@ -53,6 +54,7 @@ from streams_runtime.membership.member_events import (
     Started,
     TasksLost,
     TimerDue,
+    event_of_failure,
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_state import LAST_JOIN_WAIT_MS, Phase
@@ -658,6 +660,14 @@ def test_should_end_when_the_group_runs_another_topology_and_say_whose(
         f"the group runs another topology than this member: {why} (its definition is revision 2, declared at "
         "2026-11-22 20:05:00Z by assignor/1 (bob@there, process 2) at 10.0.0.2)"
     )
+
+
+def test_should_tell_the_member_what_became_of_its_call() -> None:
+    fetch, refused, fault = SendFetch(5, "m1", 2), CoordinatorError("ANY", 409, ""), RuntimeError("a fault")
+    assert event_of_failure(fetch, CoordinatorUnavailable("", 1.5), 0.25) == CallUnanswered(5, 1_500, 0.25)
+    assert event_of_failure(fetch, CoordinatorUnavailable(""), 0.25) == CallUnanswered(5, None, 0.25)
+    assert event_of_failure(fetch, refused, 0.25) == CallRefused(5, refused)
+    assert event_of_failure(fetch, fault, 0.25) == MemberFailed(fault)
 
 
 def test_should_hold_what_its_topology_has() -> None:

@@ -17,10 +17,11 @@ from streams_runtime.membership.process_membership import GroupMember
 from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.stream_thread import StreamThread
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.rules.test_thread_loop import setting
 from tests.streams_runtime.running_member import RunningMember, wait_until_owned_once
 from tests.streams_runtime.small_group import small_definition, task_names
-from tests.streams_runtime.tasks.thread_rig import APPLICATION, COUNT_0, EVERYTHING, MovableClock, rig
+from tests.streams_runtime.tasks.thread_rig import APPLICATION, COUNT_0, EVERYTHING, rig
 
 
 def test_should_have_a_checkpoint_of_everything_when_an_active_task_is_revoked_at_least_once(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_should_ask_for_a_round_when_an_active_task_is_corrupt_under_exactly_onc
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, active: bool, asked: int
 ) -> None:
     """Its state is gone here; a standby elsewhere may be nearer than the changelog's beginning."""
-    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
     rounds: list[GroupMember] = []
     monkeypatch.setattr(TaskManager, "handle_corruption", lambda _manager, _tasks: active)

@@ -27,8 +27,9 @@ from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.tasks.running_task import START_MS, RunningTask
-from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MovableClock, rig
+from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, rig
 from tests.streams_runtime.word_counting import counting_application
 
 UNUSED_URL = "http://127.0.0.1:1"
@@ -57,7 +58,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
 def test_should_poll_restore_process_punctuate_commit_and_write_in_this_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
     done: list[str] = []
     for step in STEPS:
@@ -72,7 +73,7 @@ def test_should_poll_restore_process_punctuate_commit_and_write_in_this_order(
 
 
 def test_should_give_every_thread_a_consumer_a_restore_consumer_and_a_producer_of_its_own(tmp_path: Path) -> None:
-    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     log = InMemoryLog()
     works = [ThreadWork(setting(directory, tmp_path, log, f"t-{index}")) for index in range(2)]
 

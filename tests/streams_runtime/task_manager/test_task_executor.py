@@ -17,7 +17,7 @@ from streams_runtime.logs.log_errors import LogTimeout, RecordsRefused
 from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.task_manager.task_executor import MOST_RECORDS_A_TURN, TaskExecutor
 from streams_runtime.tasks.stream_task import StreamTask
-from tests.streams_runtime.tasks.thread_rig import MovableClock
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.word_counting import RememberingListener
 
 PASS_MS = 50
@@ -30,7 +30,7 @@ class CountingTask:
     id: TaskId
     records: int
     record_ms: float
-    clock: MovableClock
+    clock: ManualClock
     fails: Exception | None = None
     turns: list[int] = field(default_factory=list)
     since_ms: float = 0.0
@@ -82,7 +82,7 @@ class CountingTask:
 class SentAt:
     """In place of the thread's producer: the times at which what was sent had to be written. `fails`: raised then."""
 
-    def __init__(self, clock: MovableClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.times_ms: list[int] = []
         self.fails: Exception | None = None
         self._clock = clock
@@ -101,7 +101,7 @@ class SentAt:
 
 class Executing:
     def __init__(self, pass_ms: int = PASS_MS) -> None:
-        self.clock = MovableClock()
+        self.clock = ManualClock()
         self.told = RememberingListener()
         self.producer = SentAt(self.clock)
         configs = StreamsConfig("app", "memory:x", Path("state"), record_pass_ms=pass_ms)

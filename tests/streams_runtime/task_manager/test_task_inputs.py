@@ -12,20 +12,13 @@ from tests.streams_runtime.tasks.thread_rig import (
     COUNT_0,
     COUNT_1,
     EVERYTHING,
+    SENTENCES,
     SPLIT_0,
     SPLIT_1,
     inputs,
     rig,
 )
 from tests.streams_runtime.tasks.watched_log import WatchedLog
-
-EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
-LINES = ["the cat and the dog"] * 20
-
-
-@pytest.fixture(params=[EXACTLY, AT_LEAST])
-def guarantee(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
@@ -43,7 +36,7 @@ def test_should_ask_the_log_once_for_all_tasks_that_start_and_once_for_all_that_
     tmp_path: Path, guarantee: str, log: WatchedLog
 ) -> None:
     thread = rig(tmp_path, guarantee, log=log)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.assign(EVERYTHING)
     asked(log)
 
@@ -130,7 +123,7 @@ def test_should_try_again_with_all_tasks_when_the_log_was_away(
     tmp_path: Path, guarantee: str, log: WatchedLog, call: str
 ) -> None:
     thread = rig(tmp_path, guarantee, log=log)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.assign(EVERYTHING, [])
     log.fail[call] = LogTimeout("away")
     thread.passes(2)

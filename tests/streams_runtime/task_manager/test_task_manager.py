@@ -2,53 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import RestoreOrigin, TaskState
-from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.tasks.thread_rig import (
     APPLICATION,
+    AT_LEAST,
     COUNT_0,
     COUNT_1,
     EVERYTHING,
+    EXACTLY,
+    SENTENCES,
     SPLIT_0,
     SPLIT_1,
     Rig,
+    busy,
     rig,
 )
 from tests.streams_runtime.word_counting import STORE, CountWord, SplitLine
 
-EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
-LINES = ["the cat and the dog"] * 20
-
-
-@pytest.fixture(params=[EXACTLY, AT_LEAST])
-def guarantee(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def thread(tmp_path: Path, guarantee: str) -> Iterator[Rig]:
-    made = rig(tmp_path, guarantee)
-    yield made
-    made.close()
-
-
-def fail(*_: Any, **__: Any) -> NoReturn:
-    raise LogTimeout("busy")
-
 
 def test_should_start_what_is_new_and_close_what_is_not_assigned_any_more(thread: Rig) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     assert thread.totals() == dict(thread.words)
     thread.work.manager.handle_revocation(frozenset({SPLIT_1, COUNT_1}))
@@ -67,12 +50,12 @@ def test_should_leave_running_tasks_alone_when_they_are_assigned_again(thread: R
 
 
 def test_should_go_on_with_a_suspended_task_when_it_is_assigned_again(thread: Rig) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     suspended = thread.task(COUNT_0)
     thread.work.manager.handle_revocation(frozenset({COUNT_0}))
     assert suspended.state is TaskState.SUSPENDED
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     assert thread.task(COUNT_0) is suspended
     thread.passes()
@@ -81,7 +64,7 @@ def test_should_go_on_with_a_suspended_task_when_it_is_assigned_again(thread: Ri
 
 
 def test_should_recycle_an_active_task_and_back_without_closing_its_store(thread: Rig) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     store = thread.task(COUNT_0).stores[STORE]
     thread.work.manager.handle_revocation(frozenset({COUNT_0}))
@@ -96,7 +79,7 @@ def test_should_recycle_an_active_task_and_back_without_closing_its_store(thread
     assert [(each.task_id, each.origin, each.records) for each in thread.told.restores] == [
         (COUNT_0, RestoreOrigin.STANDBY, 0)
     ]
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.passes()
     assert thread.totals() == dict(thread.words)
     assert thread.written() == sum(thread.words.values())
@@ -110,7 +93,7 @@ def test_should_commit_what_processors_write_when_they_are_closed(
     monkeypatch.setattr(CountWord, "close", lambda self: self._counts.put("closed", 1))
     thread.run(EVERYTHING)
     if worked:
-        thread.write(LINES)
+        thread.write(SENTENCES)
         thread.commits = False
         thread.passes(3)
     thread.work.manager.handle_revocation(frozenset({COUNT_0}))
@@ -129,13 +112,13 @@ def test_should_write_nothing_of_a_revoked_task_later_when_the_log_was_away_at_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under at-least-once what it sent is with the producer that all tasks share, while the log has more records."""
-    thread = rig(tmp_path, AT_LEAST, max_poll_records=len(LINES))
+    thread = rig(tmp_path, AT_LEAST, max_poll_records=len(SENTENCES))
     thread.run(EVERYTHING)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.commits = False
     thread.passes(1)
     with monkeypatch.context() as patched:
-        patched.setattr(StreamsProducer, "commit", fail)
+        patched.setattr(StreamsProducer, "commit", busy)
         thread.work.manager.handle_revocation(frozenset({SPLIT_0}))
     thread.log.claim(APPLICATION, thread.task(SPLIT_0).input_partitions)
     thread.assign([SPLIT_1, COUNT_0, COUNT_1])
@@ -152,7 +135,7 @@ def test_should_make_no_standby_of_a_task_without_logged_stores(thread: Rig) -> 
 
 def test_should_commit_before_a_revoked_task_is_given_up(thread: Rig) -> None:
     thread.commits = False
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.assign([SPLIT_0, SPLIT_1])
     thread.passes()
     before = thread.committed()
@@ -178,11 +161,11 @@ def test_should_start_revoked_tasks_over_when_their_commit_times_out(
     thread: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread.commits = False
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.assign(EVERYTHING)
     thread.passes()
     with monkeypatch.context() as patched:
-        patched.setattr(StreamsProducer, "commit", fail)
+        patched.setattr(StreamsProducer, "commit", busy)
         thread.work.manager.handle_revocation(frozenset({SPLIT_0}))
     assert thread.committed() == {}
     assert thread.states()["active 0_0"] == "created", "nothing of it is left that could be committed later"
@@ -199,7 +182,7 @@ def test_should_start_revoked_tasks_over_when_their_commit_times_out(
 
 def test_should_drop_lost_tasks_without_committing_and_keep_standbys(thread: Rig) -> None:
     thread.commits = False
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.assign([SPLIT_0, SPLIT_1, COUNT_0], [COUNT_1])
     thread.passes()
     thread.work.manager.handle_lost_all()
@@ -212,12 +195,12 @@ def test_should_drop_lost_tasks_without_committing_and_keep_standbys(thread: Rig
 
 
 def test_should_close_a_restoring_task_clean_when_it_is_lost(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     thread.work.manager.handle_revocation(frozenset(EVERYTHING))
     thread.assign()
     thread.assign([COUNT_0])
-    monkeypatch.setattr(StreamTask, "complete_restoration", fail)
+    monkeypatch.setattr(StreamTask, "complete_restoration", busy)
     thread.passes(3)
     assert thread.states() == {"active 1_0": "restoring"}
     thread.work.manager.handle_lost_all()
@@ -226,7 +209,7 @@ def test_should_close_a_restoring_task_clean_when_it_is_lost(thread: Rig, monkey
 
 
 def test_should_start_only_the_corrupt_task_over(thread: Rig) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     other, corrupt = thread.task(COUNT_1), thread.task(COUNT_0)
     assert thread.work.manager.handle_corruption(frozenset({COUNT_0}))
@@ -239,7 +222,7 @@ def test_should_start_only_the_corrupt_task_over(thread: Rig) -> None:
     (restored,) = thread.told.restores
     assert (restored.task_id, restored.origin) == (COUNT_0, RestoreOrigin.BEGINNING)
     assert restored.records > 0
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.passes()
     assert thread.totals() == dict(thread.words)
     assert thread.written() == sum(thread.words.values())
@@ -247,7 +230,7 @@ def test_should_start_only_the_corrupt_task_over(thread: Rig) -> None:
 
 def test_should_commit_the_others_before_a_corrupt_task_starts_over(thread: Rig) -> None:
     thread.commits = False
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.assign([SPLIT_0, SPLIT_1], [COUNT_0])
     thread.passes()
     assert not thread.work.manager.handle_corruption(frozenset({COUNT_0})), "a standby concerns nobody else"
@@ -258,7 +241,7 @@ def test_should_commit_the_others_before_a_corrupt_task_starts_over(thread: Rig)
 def test_should_abort_the_whole_transaction_when_a_corrupt_task_wrote_in_it(tmp_path: Path) -> None:
     thread = rig(tmp_path, EXACTLY)
     thread.commits = False
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.assign([SPLIT_0, SPLIT_1, COUNT_0])
     thread.passes()
     assert thread.producer.transaction_in_flight
@@ -275,9 +258,9 @@ def test_should_abort_the_whole_transaction_when_a_corrupt_task_wrote_in_it(tmp_
 
 
 def test_should_raise_task_migrated_when_another_has_claimed_the_task(thread: Rig) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run([SPLIT_0])
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.log.claim(APPLICATION, [TopicPartition("lines", 0)])
     with pytest.raises(TaskMigrated):
         thread.passes()
@@ -303,10 +286,10 @@ def test_should_let_another_instance_go_on_with_tasks_that_were_handed_in_and_no
     tmp_path: Path, guarantee: str
 ) -> None:
     leaving = rig(tmp_path / "a", guarantee, name="leaving")
-    leaving.write(LINES)
+    leaving.write(SENTENCES)
     leaving.run(EVERYTHING, [])
     leaving.commits = False
-    leaving.write(LINES)
+    leaving.write(SENTENCES)
     leaving.passes()
     assert leaving.work.manager.hand_in()
     assert set(leaving.states().values()) == {"suspended"}
@@ -314,7 +297,7 @@ def test_should_let_another_instance_go_on_with_tasks_that_were_handed_in_and_no
 
     staying = rig(tmp_path / "b", guarantee, name="staying", log=leaving.log, topics=False)
     staying.run(EVERYTHING)
-    staying.write(LINES)
+    staying.write(SENTENCES)
     staying.words += leaving.words
     staying.passes()
     leaving.work.manager.shutdown()
@@ -342,7 +325,7 @@ def test_should_handle_a_corruption_that_is_found_when_others_are_committed(
     thread: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread.run(EVERYTHING)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.commits = False
     thread.passes()
     real = StreamTask.prepare_commit

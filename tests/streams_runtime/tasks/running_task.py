@@ -98,9 +98,10 @@ def uppercase(topics: Sequence[str] = ("in",), *, at_once: bool = False) -> Topo
     return topology.add_sink("sink", "out", "upper", key_serde=STRING, value_serde=STRING)
 
 
-def counting() -> Topology:
+def counting(**options: Any) -> Topology:
+    """`options`: of the store."""
     topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
-    topology.add_state_store(key_value_store("counts", STRING, LONG))
+    topology.add_state_store(key_value_store("counts", STRING, LONG, **options))
     topology.add_processor("count", Count, "source", stores=["counts"])
     return topology.add_sink("sink", "out", "count", key_serde=STRING, value_serde=STRING)
 

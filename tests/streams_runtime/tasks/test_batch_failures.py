@@ -18,8 +18,8 @@ from streams_runtime.processors.api import FailedRecord, HandlerResponse, Proces
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores import key_value_store
-from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
-from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
+from streams_runtime.tasks.exception_handling import log_and_continue
+from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
 
 Columns = RecordColumns[str, str]
 DEAD_LETTERS = {"errors.dead.letter.queue.topic.name": "dead"}
@@ -57,16 +57,6 @@ def started(one: RunningTask, *values: str) -> RunningTask:
     return one
 
 
-def test_should_lose_only_the_record_that_fails_alone(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
-    one = started(RunningTask(tmp_path, mapped(), processing_handler=continuing(failed)), "a", "bad", "c", "bad", "e")
-
-    assert one.process() == 5
-    assert (one.output(), one.task.dropped_records, one.commit()) == (["A", "C", "E"], 2, {IN: 5})
-    assert {(each.node, each.value) for each in failed} == {("node", b"bad")}
-    assert [each.metadata.offset for each in failed] == [1, 3]
-
-
 def test_should_ask_about_each_record_of_a_batch_that_is_not_to_be_tried_again(tmp_path: Path) -> None:
     failed: list[FailedRecord] = []
     topology = mapped(retries_one_by_one=False)
@@ -77,56 +67,6 @@ def test_should_ask_about_each_record_of_a_batch_that_is_not_to_be_tried_again(t
 
     assert [each.metadata.offset for each in failed] == [0, 1, 2]
     assert (one.output(), one.task.dropped_records, one.commit()) == (["D"], 3, {IN: 4})
-
-
-def test_should_send_dead_letters_of_the_records_that_failed(tmp_path: Path) -> None:
-    one = started(RunningTask(tmp_path, mapped(), DEAD_LETTERS, processing_handler=dead_letter), "a", "bad", "c")
-    one.process()
-
-    assert (one.output(), one.output(DEAD)) == (["A", "C"], ["bad"])
-
-
-def test_should_end_at_the_record_that_failed_and_commit_nothing_of_its_run(tmp_path: Path) -> None:
-    one = started(RunningTask(tmp_path, mapped()), "a", "bad", "c")
-
-    with pytest.raises(ProcessingFailed, match="task=0_0, node=node, record topic=in, partition=0, offset=1") as error:
-        one.process()
-    assert isinstance(error.value.__cause__, Trouble)
-    assert one.commit() == {IN: 0}
-
-
-def below(value: str) -> str:
-    if value == "BAD":
-        raise Trouble("bad below")
-    return value
-
-
-def test_should_ask_about_a_record_that_fails_below_and_go_on_with_the_next(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
-    topology = topology_of(
-        lambda stream: (
-            stream.map_values_batches(lambda batch: [value.upper() for value in batch.values], name="node")
-            .map_values(below, name="below")
-            .map_values_batches(lambda batch: list(batch.values), name="last")
-        )
-    )
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c", "bad")
-
-    assert one.process() == 4
-    assert [(each.node, each.metadata.offset) for each in failed] == [("below", 1), ("below", 3)]
-    assert one.output() == ["A", "C"]
-
-
-@pytest.mark.parametrize("function", [upper, lambda batch: [value.upper() for value in batch.values]])
-def test_should_go_on_with_the_rest_of_a_record_of_which_a_row_has_failed(tmp_path: Path, function: Any) -> None:
-    failed: list[FailedRecord] = []
-    topology = topology_of(
-        lambda stream: stream.flat_map_values(str.split).map_values_batches(function).map_values(below)
-    )
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a bad b bad", "c d")
-    one.process()
-
-    assert (one.output(), [each.metadata.offset for each in failed]) == (["A", "B", "C", "D"], [0, 0])
 
 
 @pytest.mark.parametrize(
@@ -264,15 +204,6 @@ def test_should_process_the_whole_run_again_after_the_log_was_away(tmp_path: Pat
     assert one.task.runtime.stream_time_ms == -1
     assert one.process() == 4
     assert (one.output(), one.commit()) == (["A", "B", "A", "B", "C", "D"], {IN: 4})
-
-
-def test_should_give_a_batch_without_what_cannot_be_read(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
-    one = RunningTask(tmp_path, mapped(), deserialization_handler=continuing(failed)).start()
-    one.log.write(IN, (b"k", b"a", 1), (b"k", b"\xff", 2), (None, b"c", 3), (b"k", None, 4))
-    one.run()
-
-    assert (one.output(), failed[0].metadata.offset) == (["A", "C", "NONE"], 1)
 
 
 @pytest.mark.parametrize("topics", [["in"], ["in", "other"]])

@@ -285,29 +285,6 @@ def test_should_ask_the_handler_about_a_punctuation(
     assert one.output() == sent
 
 
-def test_should_name_the_processor_and_its_line_when_it_forwards_what_is_no_record(tmp_path: Path) -> None:
-    class Wrong(OwnProcessor):
-        def process(self, record: Record[Any, Any]) -> None:
-            self.context.forward(record._replace(timestamp_ms=-1))
-
-    asked = Asked()
-    topology = Kind(
-        "",
-        lambda builder: (
-            builder.stream("in", STRING, STRING)
-            .process(Wrong, name="own")
-            .to("out", key_serde=STRING, value_serde=STRING)
-        ),
-    )
-    one = running(tmp_path, built(topology), asked)
-    one.write(IN, "a")
-    one.run()
-    (failed,) = asked.about
-    line = Wrong.process.__code__.co_firstlineno + 1
-    assert (failed.node, failed.metadata.offset) == ("own", 0)
-    assert described(failed).endswith(f"({__file__}, line {line}, in process)")
-
-
 NAMED_AS_ITS_FUNCTION: dict[str, Callable[[Any, str], object]] = {
     "map_": lambda stream, name: stream.map(lambda key, value: (key, checked(value)), name=name),
     "map_values": lambda stream, name: stream.map_values(checked, name=name),
@@ -381,3 +358,25 @@ def test_should_ask_the_handler_about_both_halves_of_a_change_of_groups() -> Non
     for failed in asked.about:
         assert failed.metadata.topic.endswith("-repartition")
         assert described(failed).endswith(USERS_LINE)
+
+
+def test_should_name_the_node_that_raises_an_error_that_another_node_has_raised_before(tmp_path: Path) -> None:
+    shared = Trouble("the model is not loaded")
+
+    def refuses(bad: str) -> Callable[[str], str]:
+        def check(value: str) -> str:
+            if value == bad:
+                raise shared
+            return value
+
+        return check
+
+    def build(builder: StreamsBuilder) -> None:
+        first = builder.stream("in", STRING, STRING).map_values(refuses("a"), name="first")
+        first.map_values(refuses("b"), name="second").to("out", key_serde=STRING, value_serde=STRING)
+
+    asked = Asked()
+    one = running(tmp_path, built(Kind("", build)), asked)
+    one.write(IN, "b", "a", "a", "b")
+    one.run()
+    assert [failed.node for failed in asked.about] == ["second", "first", "first", "second"]

@@ -30,24 +30,11 @@ from tests.streams_runtime.tasks.running_task import (
     START_MS,
     RunningTask,
     Trouble,
-    counting,
     uppercase,
 )
 
 UNREADABLE = (b"k", b"\xff", 5)
 DEAD_LETTERS = {"errors.dead.letter.queue.topic.name": "dead"}
-
-
-@pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
-def test_should_ask_the_handler_of_its_own_about_what_cannot_be_read(tmp_path: Path, topics: list[str]) -> None:
-    one = RunningTask(
-        tmp_path, uppercase(topics), {"max.task.idle.ms": -1}, deserialization_handler=log_and_continue
-    ).start()
-    one.log.write(IN, UNREADABLE)
-    one.write(IN, "b")
-    one.log.write(IN, UNREADABLE)
-    one.run()
-    assert (one.output(), one.task.dropped_records, one.commit()[IN]) == (["B"], 2, 3)
 
 
 @pytest.mark.parametrize(("value", "error"), [(b"bad", b"Trouble"), (b"\xff", b"UnicodeDecodeError")])
@@ -277,17 +264,6 @@ def test_should_give_rows_again_when_the_log_was_away_at_least_once(tmp_path: Pa
     assert one.process() == 0
     assert not one.task.is_process_ready(START_MS)
     assert (one.output(), one.commit()) == (["A", "B", "C"], {IN: 3})
-
-
-def test_should_be_corrupted_when_the_log_was_away_within_a_record_under_exactly_once(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
-    one.write(IN, "a", "b")
-    one.poll()
-    one.process(1)
-    one.log.fail["send"] = LogTimeout("away")
-    with pytest.raises(TaskCorrupted) as error:
-        one.process()
-    assert error.value.tasks == {one.task.id}
 
 
 @pytest.mark.parametrize("error", [ProducerFenced("f"), TaskMigrated("m"), ProcessorStateError("disk full")])

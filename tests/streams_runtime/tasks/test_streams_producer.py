@@ -73,13 +73,6 @@ def test_should_do_nothing_when_there_is_nothing_to_commit(log: WatchedLog, tran
     assert log.calls == ["claim"]
 
 
-def test_should_commit_what_was_sent_when_no_offset_moved(log: WatchedLog) -> None:
-    producer = StreamsProducer(log, "app-0")
-    send(producer)
-    producer.commit()
-    assert log.read(OUT) == [(b"k", b"v", 7)]
-
-
 def test_should_write_everything_before_offsets_are_committed_at_least_once(log: WatchedLog) -> None:
     producer = StreamsProducer(log)
     send(producer)

@@ -16,13 +16,11 @@ from streams_runtime import (
     LONG,
     STRING,
     Materialized,
-    NodeRun,
     Processor,
     ProcessorContext,
     PunctuationType,
     Record,
     RecordColumns,
-    RunsHow,
     StreamsBuilder,
     Topology,
     TopologyTestDriver,
@@ -232,7 +230,3 @@ def test_should_say_that_a_node_below_a_timestamp_extractor_runs_once_a_batch() 
     topology.add_processor("a", AsBatches, "source").add_processor("b", Ticking, "a")
 
     assert runs_of(topology) == {"a": "once a batch", "b": "once a record"}
-
-
-def test_should_be_equal_to_what_is_written() -> None:
-    assert NodeRun(RunsHow.ONCE_A_BATCH) == (RunsHow.ONCE_A_BATCH, "")

@@ -14,7 +14,7 @@ from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl import KStream, StreamsBuilder
-from streams_runtime.processors.api import FailedRecord, HandlerResponse, ProcessorContext, PunctuationType
+from streams_runtime.processors.api import ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, window_store
@@ -71,15 +71,6 @@ def test_should_run_records_through_repartition_topics_by_itself(configs: dict[s
         assert dict(driver.get_key_value_store("counts").all()) == {"to": 2, "be": 2, "or": 1, "not": 1}
 
 
-def test_should_log_stores_to_their_changelogs_and_name_what_was_written() -> None:
-    with TopologyTestDriver(word_count(), {"application.id": "wc"}) as driver:
-        driver.create_input_topic("text", STRING, STRING).pipe_input(None, "a a", 7)
-        changelog = driver.create_output_topic("wc-counts-changelog", STRING, LONG)
-
-        assert changelog.read_all() == [Record("a", 1, 7), Record("a", 2, 7)]
-        assert driver.produced_topic_names() == {"wc-words", "wc-counts-changelog", "word-counts"}
-
-
 def test_should_need_neither_threads_nor_files_that_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = set(threading.enumerate())
@@ -122,32 +113,6 @@ def ticking(supplier: Callable[[], Ticking]) -> Topology:
     return topology.add_sink("out", "ticks", "tick", key_serde=STRING, value_serde=LONG)
 
 
-def test_should_fire_stream_time_punctuations_when_records_move_it() -> None:
-    with TopologyTestDriver(ticking(Ticking), initial_wall_clock_ms=0) as driver:
-        topic = driver.create_input_topic("a", BYTES, BYTES)
-        ticks = driver.create_output_topic("ticks", STRING, LONG)
-
-        driver.advance_wall_clock_time(1_000)
-        assert ticks.is_empty()
-        for timestamp_ms in (3, 9, 25, 26, 30):
-            topic.pipe_input(b"", b"", timestamp_ms)
-
-        assert ticks.read_values() == [3, 25, 30]
-
-
-def test_should_fire_wall_clock_punctuations_once_when_the_clock_moves_past_several() -> None:
-    with TopologyTestDriver(ticking(WallClockTicking), initial_wall_clock_ms=5) as driver:
-        ticks = driver.create_output_topic("ticks", STRING, LONG)
-        driver.create_input_topic("a", BYTES, BYTES).pipe_input(b"", b"", 1_000)
-
-        seen = []
-        for by_ms in (9, 1, 35, 4, 1):
-            driver.advance_wall_clock_time(by_ms)
-            seen.append(ticks.read_values())
-
-        assert seen == [[], [15], [50], [], [55]]
-
-
 def test_should_process_what_a_punctuation_sends_to_a_repartition_topic() -> None:
     topology = Topology().add_source("in", "a").add_processor("tick", WallClockTicking, "in")
     topology.add_repartition_topic("r").add_sink("out", "r", "tick", key_serde=STRING, value_serde=LONG)
@@ -185,34 +150,6 @@ def test_should_raise_with_task_place_and_node_what_would_end_a_thread() -> None
     for part in ("0_0", "refuse", "a", "1"):
         assert part in str(caught.value)
     assert isinstance(caught.value.__cause__, ValueError)
-
-
-def test_should_send_a_failing_record_to_the_dead_letter_topic() -> None:
-    configs = {"errors.dead.letter.queue.topic.name": "dead"}
-    driver = TopologyTestDriver(
-        refusing(), configs, processing_exception_handler=lambda record: HandlerResponse.DEAD_LETTER
-    )
-    with driver:
-        driver.create_input_topic("a", BYTES, BYTES).pipe_input(b"k", b"bad", 9)
-        dead = driver.create_output_topic("dead", BYTES, BYTES).read_record()
-
-        assert (dead.key, dead.value, dead.timestamp_ms) == (b"k", b"bad", 9)
-
-
-def test_should_ask_the_other_handler_about_bytes_that_cannot_be_read() -> None:
-    topology = Topology().add_source("in", "a", value_serde=LONG).add_sink("out", "b", "in", value_serde=LONG)
-    nodes: list[str] = []
-
-    def skip(record: FailedRecord) -> HandlerResponse:
-        nodes.append(record.node)
-        return HandlerResponse.CONTINUE
-
-    with TopologyTestDriver(topology, deserialization_exception_handler=skip) as driver:
-        driver.pipe_raw("a", None, b"short", 1)
-        driver.pipe_raw("a", None, LONG.serialize(3), 2)
-
-        assert driver.create_output_topic("b", BYTES, LONG).read_all() == [Record(None, 3, 2)]
-        assert nodes == ["in"]
 
 
 def test_should_let_stores_be_read_and_filled_from_the_test() -> None:

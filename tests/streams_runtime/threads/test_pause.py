@@ -5,34 +5,16 @@ Kafka's: `PauseResumeIntegrationTest`, `TaskExecutionMetadataTest`, `StreamThrea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from streams_runtime.common.states import TaskState
 from streams_runtime.processors.api import PunctuationType
-from tests.streams_runtime.tasks.thread_rig import COUNT_0, COUNT_1, EVERYTHING, SPLIT_0, Rig, rig
-
-EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
-LINES = ["the cat and the dog"] * 20
-
-
-@pytest.fixture(params=[EXACTLY, AT_LEAST])
-def guarantee(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def thread(tmp_path: Path, guarantee: str) -> Iterator[Rig]:
-    made = rig(tmp_path, guarantee)
-    yield made
-    made.close()
+from tests.streams_runtime.tasks.thread_rig import COUNT_0, COUNT_1, EVERYTHING, SENTENCES, SPLIT_0, Rig, rig
 
 
 def test_should_process_nothing_while_paused_and_everything_afterwards(thread: Rig) -> None:
     thread.run(EVERYTHING)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.paused.set()
     thread.passes()
     assert (thread.totals(), set(thread.committed().values())) == ({}, {0})
@@ -44,7 +26,7 @@ def test_should_process_nothing_while_paused_and_everything_afterwards(thread: R
 
 def test_should_commit_what_was_processed_before_the_pause(thread: Rig) -> None:
     thread.run([SPLIT_0])
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.commits = False
     thread.one_pass()
     assert thread.committed() == {"lines-0": 0}
@@ -71,7 +53,7 @@ def test_should_punctuate_neither_by_the_clock_nor_by_stream_time_while_paused(t
 
 
 def test_should_restore_nothing_while_paused_and_still_open_its_tasks(thread: Rig, tmp_path: Path) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     thread.passes()
     other = rig(tmp_path / "other", "at_least_once", log=thread.log, topics=False)
@@ -100,7 +82,7 @@ def test_should_wait_for_the_next_poll_instead_of_looking_again_and_again(thread
 
 def test_should_hand_its_tasks_over_while_paused(thread: Rig) -> None:
     thread.run(EVERYTHING)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.paused.set()
     thread.passes(2)
     thread.work.manager.handle_revocation(frozenset({SPLIT_0}))

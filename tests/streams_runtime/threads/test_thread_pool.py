@@ -173,3 +173,20 @@ def test_should_end_all_when_one_fails_for_good(pool: Pool, response: ThreadErro
 
     assert (other.state, pool.ended_living, pool.threads.has_failed) == (ThreadState.DEAD, True, True)
     assert pool.threads.add() is None
+
+
+def test_should_keep_the_last_errors_only(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each error holds on to the thread that it ended."""
+    monkeypatch.setattr("streams_runtime.threads.thread_pool.ERRORS_KEPT", 2)
+    responses = iter([ThreadErrorResponse.REPLACE_THREAD] * 3 + [ThreadErrorResponse.SHUTDOWN_CLIENT])
+
+    class Failing(ToldThread):
+        def start(self) -> None:
+            pool.made.append(self)
+            self.fail(ValueError(f"error {len(pool.made)}"), next(responses))
+
+    pool.threads._make = lambda index: cast(StreamThread, Failing(index, pool))
+    pool.start(1)
+    pool.wait()
+
+    assert [str(error) for error in pool.threads.errors] == ["error 3", "error 4"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from assignor.types import LATEST_OFFSET, TopicPartition
 from streams_runtime.common.errors import TaskMigrated, TaskTimeout
-from streams_runtime.common.states import RestoreOrigin
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import PunctuationType
@@ -20,35 +18,19 @@ from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.tasks.thread_rig import (
     APPLICATION,
+    AT_LEAST,
     COUNT_0,
     COUNT_1,
     EVERYTHING,
+    SENTENCES,
     SPLIT_0,
     SPLIT_1,
     Rig,
+    busy,
     rig,
 )
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 from tests.streams_runtime.word_counting import PARTITIONS, STORE, TOTALS
-
-EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
-LINES = ["the cat and the dog"] * 20
-
-
-@pytest.fixture(params=[EXACTLY, AT_LEAST])
-def guarantee(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def thread(tmp_path: Path, guarantee: str) -> Iterator[Rig]:
-    made = rig(tmp_path, guarantee)
-    yield made
-    made.close()
-
-
-def fail(*_: Any, **__: Any) -> NoReturn:
-    raise LogTimeout("busy")
 
 
 def test_should_commit_again_in_the_next_pass_when_the_log_was_away(
@@ -56,9 +38,9 @@ def test_should_commit_again_in_the_next_pass_when_the_log_was_away(
 ) -> None:
     thread.assign([SPLIT_0])
     thread.passes()
-    thread.write(LINES)
+    thread.write(SENTENCES)
     with monkeypatch.context() as patched:
-        patched.setattr(StreamsProducer, "commit", fail)
+        patched.setattr(StreamsProducer, "commit", busy)
         thread.passes()
         assert thread.committed() == {"lines-0": 0}
     thread.commits = False  # the interval is not over; it is late
@@ -97,7 +79,7 @@ def test_should_process_nothing_else_until_a_transaction_has_ended_whose_commit_
     thread.run([SPLIT_0, SPLIT_1])
     processed = thread.work._executor.processed
     with monkeypatch.context() as patched:
-        patched.setattr(StreamsProducer, "commit", fail)
+        patched.setattr(StreamsProducer, "commit", busy)
         thread.write(["a"])  # of the first task
         thread.passes(2)
         assert processed == {SPLIT_0: 1}
@@ -115,8 +97,8 @@ def test_should_give_up_when_the_log_is_away_for_longer_than_task_timeout(
     tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = rig(tmp_path, guarantee, task_timeout_ms=5_000)
-    thread.write(LINES)
-    monkeypatch.setattr(StreamsProducer, "commit", fail)
+    thread.write(SENTENCES)
+    monkeypatch.setattr(StreamsProducer, "commit", busy)
     thread.assign([SPLIT_0])
     thread.passes(5)
     with pytest.raises(TaskTimeout, match=r"0_0.*task.timeout.ms"):
@@ -128,9 +110,9 @@ def test_should_not_count_a_jump_of_the_clock_as_time_without_progress(
     thread: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread.run(EVERYTHING)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     with monkeypatch.context() as patched:
-        patched.setattr(StreamsProducer, "commit", fail)
+        patched.setattr(StreamsProducer, "commit", busy)
         thread.passes(1)
         patched.setattr(type(thread.clock), "now_ms", lambda _clock: 10**12)
         thread.passes(1)
@@ -144,11 +126,11 @@ def test_should_find_its_position_later_when_the_log_is_away_while_it_is_reset(
     thread = rig(tmp_path, guarantee)
     thread.run([SPLIT_0])
     (source,) = thread.active(SPLIT_0).input_partitions
-    thread.write(LINES)
+    thread.write(SENTENCES)
     end = thread.log.end_offsets([source])[source]
     thread.log.delete_records({source: end})
     with monkeypatch.context() as patched:
-        patched.setattr(type(thread.log), "begin_offsets", fail)
+        patched.setattr(type(thread.log), "begin_offsets", busy)
         thread.passes(2)
     thread.passes(2)
     assert thread.committed() == {str(source): end}
@@ -157,10 +139,10 @@ def test_should_find_its_position_later_when_the_log_is_away_while_it_is_reset(
 
 def test_should_purge_repartition_records_that_were_processed(tmp_path: Path, guarantee: str) -> None:
     thread = rig(tmp_path, guarantee, repartition_purge_interval_ms=3_000)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     for _ in range(4):
-        thread.write(LINES)
+        thread.write(SENTENCES)
         thread.passes(2)
     words = [TopicPartition(f"{APPLICATION}-words", number) for number in range(2)]
     begin = thread.log.begin_offsets(words)
@@ -174,7 +156,7 @@ def test_should_purge_repartition_records_that_were_processed(tmp_path: Path, gu
 def test_should_report_latest_for_running_tasks_and_positions_for_the_others(
     thread: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     assert thread.work.manager.offset_sums() == {COUNT_0: LATEST_OFFSET, COUNT_1: LATEST_OFFSET}
     thread.work.manager.handle_revocation(frozenset({COUNT_0}))
@@ -186,7 +168,7 @@ def test_should_report_latest_for_running_tasks_and_positions_for_the_others(
     position = sums[COUNT_0]
     thread.run([SPLIT_0, SPLIT_1, COUNT_1], [COUNT_0])
     assert thread.work.manager.offset_sums()[COUNT_0] == position, "a standby is told by its position"
-    monkeypatch.setattr(StreamTask, "complete_restoration", fail)
+    monkeypatch.setattr(StreamTask, "complete_restoration", busy)
     thread.assign(EVERYTHING)
     thread.passes(2)
     assert thread.states()["active 1_0"] == "restoring"
@@ -197,7 +179,7 @@ def test_should_report_closed_tasks_on_disk_by_their_checkpoints_from_one_thread
     tmp_path: Path, guarantee: str
 ) -> None:
     first = rig(tmp_path, guarantee, name="t-0")
-    first.write(LINES)
+    first.write(SENTENCES)
     first.run(EVERYTHING)
     first.work.manager.handle_revocation(frozenset(EVERYTHING))
     position = first.work.manager.offset_sums()[COUNT_0]
@@ -218,7 +200,7 @@ def test_should_not_make_another_thread_wait_for_a_directory_that_it_only_report
     tmp_path: Path, guarantee: str
 ) -> None:
     thread = rig(tmp_path, guarantee, name="t-0")
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     thread.work.manager.handle_revocation(frozenset(EVERYTHING))
     thread.assign()
@@ -235,7 +217,7 @@ def test_should_not_make_another_thread_wait_for_a_directory_that_it_only_report
 
 
 def test_should_report_nothing_for_a_corrupt_task(thread: Rig) -> None:
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.run(EVERYTHING)
     thread.work.manager.handle_corruption(frozenset({COUNT_0}))
     thread.work.manager.handle_rebalance_start()
@@ -291,26 +273,11 @@ def test_should_restore_beside_running_tasks_which_go_on(tmp_path: Path, guarant
     thread.close()
 
 
-def test_should_tell_from_what_a_task_started(thread: Rig) -> None:
-    thread.write(LINES)
-    thread.run(EVERYTHING)
-    assert {each.origin for each in thread.told.restores} == {RestoreOrigin.BEGINNING}
-    thread.work.manager.handle_revocation(frozenset(EVERYTHING))
-    thread.assign()
-    thread.told.restores.clear()
-    thread.told.first_records.clear()
-    thread.write(LINES)
-    thread.run(EVERYTHING)
-    assert RestoreOrigin.CHECKPOINT in {each.origin for each in thread.told.restores}
-    assert len(thread.told.first_records) == len(set(thread.told.first_records))
-    assert {SPLIT_0, SPLIT_1} < set(thread.told.first_records)
-
-
 def test_should_wait_for_records_no_longer_than_to_the_next_commit(thread: Rig) -> None:
     thread.commits = False
     thread.run([SPLIT_0])
     assert thread.work._wait_ms() == 50, "poll.ms"
-    thread.write(LINES)
+    thread.write(SENTENCES)
     thread.one_pass()
     assert thread.work._wait_ms() == 50 - (thread.clock.ms - thread.work._last_commit_ms)
     thread.clock.ms += 20
@@ -330,7 +297,7 @@ def test_should_not_wait_for_records_when_the_pass_before_had_something_to_do(
         return real(0, most)
 
     monkeypatch.setattr(consumer, "poll", remember)
-    thread.write(LINES)
+    thread.write(SENTENCES)
     for _ in range(3):
         thread.work.poll(may_wait=True)
         thread.work.process()
@@ -424,7 +391,7 @@ def test_should_give_up_when_what_was_sent_cannot_be_written_for_longer_than_tas
     thread = rig(tmp_path, AT_LEAST, task_timeout_ms=5_000, commit_interval_ms=3_600_000)
     thread.run([SPLIT_0])
     thread.write(["a"] * 2)
-    monkeypatch.setattr(StreamsProducer, "send_now", fail)
+    monkeypatch.setattr(StreamsProducer, "send_now", busy)
     thread.passes(4)
     with pytest.raises(TaskTimeout, match=r"0_0.*task.timeout.ms"):
         thread.passes(5)
