@@ -8,6 +8,7 @@ keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from streams_runtime.dsl.joins import KTableKTableJoin
@@ -20,6 +21,7 @@ from streams_runtime.serdes import DefaultSerde, Serde
 from streams_runtime.state_stores.state_store import StoreBuilder
 
 
+@dataclass(eq=False, repr=False)
 class GraphNode:
     """A node of the graph. It may add several nodes to the topology.
 
@@ -31,14 +33,13 @@ class GraphNode:
     linked.
     """
 
-    def __init__(self, name: str, *, changes_key: bool = False, changes_value: bool = False) -> None:
-        self.name = name
-        self.changes_key = changes_key
-        self.changes_value = changes_value
-        self.takes_null_keys = False
-        self.priority = -1
-        self.children: dict[GraphNode, None] = {}
-        self.parents: dict[GraphNode, None] = {}
+    name: str
+    changes_key: bool = field(default=False, kw_only=True)
+    changes_value: bool = field(default=False, kw_only=True)
+    takes_null_keys: bool = field(default=False, init=False)
+    priority: int = field(default=-1, init=False)
+    children: dict[GraphNode, None] = field(default_factory=dict, init=False)
+    parents: dict[GraphNode, None] = field(default_factory=dict, init=False)
 
     def add_child(self, child: GraphNode) -> None:
         self.children[child] = None
@@ -55,22 +56,13 @@ class GraphNode:
         """Add the nodes and stores of this node to the topology. Adds nothing for the root."""
 
 
+@dataclass(eq=False, repr=False)
 class StreamSourceNode(GraphNode):
-    def __init__(
-        self,
-        name: str,
-        topics: tuple[str, ...],
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-        timestamp_extractor: TimestampExtractor | None,
-        auto_offset_reset: OffsetReset | str | None,
-    ) -> None:
-        super().__init__(name)
-        self.topics = topics
-        self.key_serde = key_serde
-        self.value_serde = value_serde
-        self.timestamp_extractor = timestamp_extractor
-        self.auto_offset_reset = auto_offset_reset
+    topics: tuple[str, ...]
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    timestamp_extractor: TimestampExtractor | None
+    auto_offset_reset: OffsetReset | str | None
 
     def write(self, topology: Topology) -> None:
         topology.add_source(
@@ -86,21 +78,12 @@ class StreamSourceNode(GraphNode):
         return f"{self.name}, which reads {', '.join(self.topics)},"
 
 
+@dataclass(eq=False, repr=False)
 class ProcessorGraphNode(GraphNode):
     """A processor, and the stores of other nodes that it reads."""
 
-    def __init__(
-        self,
-        name: str,
-        supplier: NodeSupplier,
-        *,
-        connected_stores: Sequence[str] = (),
-        changes_key: bool = False,
-        changes_value: bool = False,
-    ) -> None:
-        super().__init__(name, changes_key=changes_key, changes_value=changes_value)
-        self.supplier = supplier
-        self.connected_stores = tuple(connected_stores)
+    supplier: NodeSupplier
+    connected_stores: Sequence[str] = field(default=(), kw_only=True)
 
     def write(self, topology: Topology) -> None:
         topology.add_processor(self.name, self.supplier, self.parent_names(), stores=self.connected_stores)
@@ -110,31 +93,22 @@ class MergeNode(ProcessorGraphNode):
     """Two streams merged into one."""
 
 
+@dataclass(eq=False, repr=False)
 class StateStoreNode(GraphNode):
     """A store that the user has added, for `process`."""
 
-    def __init__(self, builder: StoreBuilder) -> None:
-        super().__init__(builder.name)
-        self.builder = builder
+    builder: StoreBuilder
 
     def write(self, topology: Topology) -> None:
         topology.add_state_store(self.builder)
 
 
+@dataclass(eq=False, repr=False)
 class StreamSinkNode(GraphNode):
-    def __init__(
-        self,
-        name: str,
-        topic: str,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-        partitioner: StreamPartitioner | None,
-    ) -> None:
-        super().__init__(name)
-        self.topic = topic
-        self.key_serde = key_serde
-        self.value_serde = value_serde
-        self.partitioner = partitioner
+    topic: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    partitioner: StreamPartitioner | None
 
     def write(self, topology: Topology) -> None:
         topology.add_sink(
@@ -147,26 +121,24 @@ class StreamSinkNode(GraphNode):
         )
 
 
+@dataclass(eq=False, repr=False)
 class TableNode(GraphNode):
     """A processor that makes a table. When the topology is built, the operator says whether the table keeps a store."""
 
-    def __init__(self, name: str, operator: TableOperator) -> None:
-        super().__init__(name)
-        self.operator = operator
+    operator: TableOperator
 
     def write(self, topology: Topology) -> None:
         _write_table(topology, self.name, self.operator, self.parent_names())
 
 
+@dataclass(eq=False, repr=False)
 class TableSourceNode(TableNode):
     """A source, and the processor that makes a table of its records. `reuses_topic`: the source topic is also the
     changelog of the store.
     """
 
-    def __init__(self, name: str, source: StreamSourceNode, operator: TableOperator) -> None:
-        super().__init__(name, operator)
-        self.source = source
-        self.reuses_topic = False
+    source: StreamSourceNode
+    reuses_topic: bool = field(default=False, init=False)
 
     def write(self, topology: Topology) -> None:
         self.source.write(topology)
@@ -175,25 +147,17 @@ class TableSourceNode(TableNode):
             topology.use_source_topic_as_changelog(self.operator.store.name, self.source.topics[0])
 
 
+@dataclass(eq=False, repr=False)
 class TableJoinNode(GraphNode):
     """Three processors: one for each side, and `name`, which merges them.
 
     `parents_of_sides`: the nodes of the tables. `stores_to_read`: for each side, the stores that hold the other table.
     """
 
-    def __init__(
-        self,
-        name: str,
-        sides: tuple[str, str],
-        join: KTableKTableJoin,
-        parents_of_sides: tuple[str, str],
-        stores_to_read: tuple[tuple[str, ...], tuple[str, ...]],
-    ) -> None:
-        super().__init__(name)
-        self.sides = sides
-        self.join = join
-        self.parents_of_sides = parents_of_sides
-        self.stores_to_read = stores_to_read
+    sides: tuple[str, str]
+    join: KTableKTableJoin
+    parents_of_sides: tuple[str, str]
+    stores_to_read: tuple[tuple[str, ...], tuple[str, ...]]
 
     def write(self, topology: Topology) -> None:
         operators = (self.join.left, self.join.right)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from streams_runtime.dsl.materialized import (
-    KeyValueStoreFactory,
     Materialized,
     StoreArgument,
+    StoreFactory,
     WindowStoreFactory,
     checked_settings,
 )
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, checked_name
-from streams_runtime.dsl.repartition_node import GroupedTableRepartitionNode, RepartitionNames, RepartitionNode
-from streams_runtime.dsl.stage import Stage, TableStage
+from streams_runtime.dsl.repartitioning import GroupedTableRepartitionNode, RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stream_aggregates import KStreamAggregate, KStreamWindowAggregate, StreamAggregation
+from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
 from streams_runtime.dsl.table_operators import StoredTableOperator
 from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
@@ -61,7 +61,7 @@ class StreamGrouping(Generic[K, V]):
     ) -> TableStage[K, A]:
         keys, values = self.stream.key_serde, aggregation.value_serde
         store_name, node_name = self._names(aggregation.prefix, settings, name)
-        store = KeyValueStoreFactory(store_name, keys, values, settings)
+        store = StoreFactory(store_name, keys, values, settings)
         operator = KStreamAggregate(store, aggregation)
         return self._table(node_name, operator, keys, values)
 
@@ -116,12 +116,12 @@ class TableGrouping(Generic[K, V]):
         graph, keys = changes.graph, changes.key_serde
         # as in Kafka, a generated store name has this prefix even if the operation is a reduce
         store_name = settings.name or graph.naming.store("KTABLE-AGGREGATE-")
-        factory = KeyValueStoreFactory(store_name, keys, aggregation.value_serde, settings)
+        factory = StoreFactory(store_name, keys, aggregation.value_serde, settings)
         operator = KTableAggregate(factory, aggregation)
         sink = graph.naming.name_or_generated(name, "KSTREAM-SINK-", "-sink")
         source = graph.naming.name_or_generated(name, "KSTREAM-SOURCE-", "-source")
         node_name = graph.naming.name_or_generated(name, aggregation.prefix)
         if self._repartition is None or self._repartition_name is None:
             topic = (self._repartition_name or store_name) + REPARTITION_SUFFIX
-            self._repartition = GroupedTableRepartitionNode(topic, sink, source, keys, changes.value_serde)
+            self._repartition = GroupedTableRepartitionNode(source, topic, sink, keys, changes.value_serde)
         return changes.repartitioned(self._repartition).make_table(node_name, operator, keys, aggregation.value_serde)

@@ -17,6 +17,7 @@ so no later change of the first table removes the row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -59,6 +60,7 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
     return left_join
 
 
+@dataclass(eq=False, repr=False)
 class JoinSide(Operator):
     """One side of a join of two tables. `joiner` takes this side's value first.
 
@@ -66,15 +68,12 @@ class JoinSide(Operator):
     needs both. A left join needs the value of its left table, which is the other one for its right side.
     """
 
-    def __init__(
-        self, this: TableOperator, other: TableOperator, joiner: Joiner, *, needs_this: bool, needs_other: bool
-    ) -> None:
-        self.this = this
-        self.other = other
-        self.joiner = joiner
-        self.needs_this = needs_this
-        self.needs_other = needs_other
-        self.sends_old_values = False
+    this: TableOperator
+    other: TableOperator
+    joiner: Joiner
+    needs_this: bool = field(kw_only=True)
+    needs_other: bool = field(kw_only=True)
+    sends_old_values: bool = field(default=False, init=False)
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         get_other, get_flushed_other = self.other.getter(context), self.other.getter(context, flushed=True)

@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
-from streams_runtime.dsl.materialized import KeyValueStoreFactory, StoreArgument, checked_settings
+from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.naming import checked_name
-from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
-from streams_runtime.dsl.stage import Stage, TableStage
+from streams_runtime.dsl.repartitioning import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stream_processors import StreamOperator, branching, passing_on
+from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import KTableSource
 from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.processors.api import StreamPartitioner
@@ -58,7 +58,7 @@ def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> Tab
     if stream.repartition_required:
         names = RepartitionNames.of_stream(naming, node_name)
         stream = stream.repartitioned(RepartitionNode(names, keys, values))
-    factory = KeyValueStoreFactory(store_name, keys, values, settings)
+    factory = StoreFactory(store_name, keys, values, settings)
     return stream.make_table(node_name, KTableSource(factory, kept=settings.name is not None), keys, values)
 
 

@@ -19,7 +19,6 @@ from typing import Any, Generic, TypeVar
 from assignor.errors import TopologyError
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.dsl import (
-    batch_processors,
     joins,
     stream_aggregates,
     stream_operations,
@@ -29,9 +28,9 @@ from streams_runtime.dsl import (
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import StoreArgument, checked_settings
-from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.stream_processors import StreamOperator
+from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
@@ -131,7 +130,7 @@ class KStream(Generic[K, V]):
         where a batch ends. `retries_one_by_one`: if it raises an error, call it again with one record after the other.
         """
         check_functions("KStream.map_batches", function=function)
-        supplier = partial(batch_processors.KStreamMapBatches, function, retries_one_by_one)
+        supplier = partial(processors.KStreamMapBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAPBATCHES-", supplier, name))
 
     def map_values_batches(
@@ -143,7 +142,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:
         """As `map_batches`, for new values only: the function returns one column."""
         check_functions("KStream.map_values_batches", function=function)
-        supplier = partial(batch_processors.KStreamMapValuesBatches, function, retries_one_by_one)
+        supplier = partial(processors.KStreamMapValuesBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUESBATCHES-", supplier, name))
 
     def filter_batches(
@@ -155,7 +154,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V]:
         """As `map_batches`, but the function returns True for each record that stays, and False for the others."""
         check_functions("KStream.filter_batches", function=function)
-        supplier = partial(batch_processors.KStreamFilterBatches, function, retries_one_by_one)
+        supplier = partial(processors.KStreamFilterBatches, function, retries_one_by_one)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTERBATCHES-", supplier, name))
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:

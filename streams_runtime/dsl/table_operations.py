@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar
 from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.graph_nodes import ProcessorGraphNode, TableJoinNode
 from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
-from streams_runtime.dsl.materialized import KeyValueStoreFactory, StoreArgument, checked_settings
-from streams_runtime.dsl.repartition_node import GroupedTableSelectNode
-from streams_runtime.dsl.stage import Stage, TableStage
+from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
+from streams_runtime.dsl.repartitioning import GroupedTableSelectNode
 from streams_runtime.dsl.stream_processors import StreamOperator, mapping_values
+from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import KTableFilter, KTableMapValues, Mapper, Predicate
 from streams_runtime.serdes import Serde
 
@@ -95,7 +95,7 @@ def joined(
     store = None
     if result.is_given:
         store_name = settings.name or naming.store("KTABLE-MERGE-")
-        store = KeyValueStoreFactory(store_name, inherited.key_serde, inherited.value_serde, settings)
+        store = StoreFactory(store_name, inherited.key_serde, inherited.value_serde, settings)
     merge_name = naming.name_or_generated(name, "KTABLE-MERGE-")
     sources = table.copartition_with(other)
     sides = (
@@ -109,10 +109,10 @@ def joined(
     return TableStage(table.graph, node, sources, inherited.key_serde, inherited.value_serde, operator=operator)
 
 
-def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> KeyValueStoreFactory | None:
+def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
     """The store if it is named. Without a name, the table keeps no store, but the store takes a number, as in Kafka."""
     settings = checked_settings(result.store)
     if settings.name is None:
         table.graph.naming.store(prefix)
         return None
-    return KeyValueStoreFactory(settings.name, result.key_serde, result.value_serde, settings)
+    return StoreFactory(settings.name, result.key_serde, result.value_serde, settings)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.materialized import KeyValueStoreFactory, StoreFactory
+from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
@@ -85,7 +85,7 @@ class StoredTableOperator(TableOperator):
 class KTableSource(TableOperator):
     """`kept`: whether the table keeps the store from the start. If not, it keeps the store once a node needs it."""
 
-    def __init__(self, store: KeyValueStoreFactory, *, kept: bool) -> None:
+    def __init__(self, store: StoreFactory, *, kept: bool) -> None:
         super().__init__(store if kept else None)
         self._maker = store
 

@@ -23,9 +23,8 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.reporting.losses import LossesOf, uncounted
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord
-from streams_runtime.tasks.input_claim import InputClaim
 from streams_runtime.tasks.input_lags import InputLags
-from streams_runtime.tasks.input_offsets import InputOffsets
+from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
 from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.record_collector import RecordCollector, StreamsProducer

@@ -32,8 +32,7 @@ from streams_runtime.membership.member_events import Partitions
 from streams_runtime.task_manager.restoration import Restoration, TaskInputs
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
-from streams_runtime.task_manager.tasks import AnyTask, TaskCloser, Tasks
-from streams_runtime.tasks.offset_sums import OffsetReport
+from streams_runtime.task_manager.tasks import AnyTask, OffsetReport, TaskCloser, Tasks
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.task import raise_most_severe, with_task

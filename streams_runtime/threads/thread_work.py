@@ -41,9 +41,8 @@ from streams_runtime.task_manager.restoration import Restoration, TaskInputs
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
 from streams_runtime.task_manager.task_manager import TaskManager
-from streams_runtime.task_manager.tasks import AnyTask, TaskCloser, Tasks
+from streams_runtime.task_manager.tasks import AnyTask, OffsetReport, TaskCloser, Tasks
 from streams_runtime.task_manager.thread_listener import ThreadListener
-from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.thread_status import OpenTask, TaskStatus, open_task, task_status

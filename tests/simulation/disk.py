@@ -19,8 +19,7 @@ from weakref import WeakValueDictionary
 
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError
-from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
-from streams_runtime.tasks.file_system import FileSystem, HeldLock
+from streams_runtime.tasks.file_system import LOCK_FILE_NAME, FileSystem, HeldLock
 from tests.simulation.fate import Fate, Point
 from tests.simulation.thread_clock import Pauses
 

@@ -22,7 +22,7 @@ from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.tasks.directory_lock import DirectoryLock
+from streams_runtime.tasks.file_system import DirectoryLock
 from tests.spark_jobs.main_thread import once_inside
 from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running
 from tests.spark_jobs.small_application import POISON, TASKS, counted, small_application, write_records

@@ -11,7 +11,7 @@ import pytest
 from assignor.errors import StreamsError, TopologyError
 from streams_runtime.dsl import KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
-from streams_runtime.dsl.materialized import KeyValueStoreFactory, Materialized
+from streams_runtime.dsl.materialized import Materialized, StoreFactory
 from streams_runtime.dsl.table_aggregates import COUNT, KTableAggregate, KTableRepartitionMap
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, ignore
@@ -124,7 +124,7 @@ def test_should_let_both_values_of_a_group_travel_together_when_only_python_tell
     "operator",
     [
         KTableRepartitionMap(lambda k, v: (v, k), "groups", STRING),
-        KTableAggregate(KeyValueStoreFactory("s", STRING, LONG, Materialized()), COUNT),
+        KTableAggregate(StoreFactory("s", STRING, LONG, Materialized()), COUNT),
     ],
 )
 def test_should_fail_on_a_change_without_key(operator: Operator) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.common.errors import LockError, ProcessorStateError
-from streams_runtime.tasks.directory_lock import DirectoryLock
+from streams_runtime.tasks.file_system import DirectoryLock
 
 
 def test_should_lock_the_file_that_is_there_when_the_holder_deleted_the_one_it_opened(

@@ -7,7 +7,7 @@ import pytest
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.tasks.input_claim import InputClaim
+from streams_runtime.tasks.input_offsets import InputClaim
 from streams_runtime.tasks.record_collector import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 

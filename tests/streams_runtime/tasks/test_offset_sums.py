@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition
+from streams_runtime.task_manager.tasks import sum_of
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
-from streams_runtime.tasks.offset_sums import sum_of
 
 
 def offsets(*values: int) -> dict[TopicPartition, int]:

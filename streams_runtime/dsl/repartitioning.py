@@ -1,10 +1,14 @@
-"""With `optimize`, the repartition topics below one change of the key become one topic, directly below that change.
+"""Repartition topics in the graph, and how `optimize` makes one of several.
 
-Here topics "become one", and "merge" means a merge of streams (`KStream.merge`, a `MergeNode`).
+Each node is a filter, a sink, the topic, and the source that reads the topic. It has the name of its source, because
+later nodes are linked to the source. With `optimize`, the repartition topics below one change of the key become one
+topic, directly below that change. Here topics "become one", and "merge" means a merge of streams (`KStream.merge`, a
+`MergeNode`).
 
 A topic stays as it is if the value changes between the change of the key and the topic, because a topic has one value
 serde. If streams with changed keys are merged, and there are repartition topics below the merge, these topics become
-one, which serves all of the streams. Source: `InternalStreamsBuilder.mergeRepartitionTopics`,
+one, which serves all of the streams. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
+`UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
 `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: topics also become one if several of them are in one
 branch below the change of the key, or if they are below several merges. In Kafka both are errors.
 
@@ -15,10 +19,110 @@ through the topic, and are aggregated in the partition of their old key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
+from streams_runtime.dsl.change import ChangedSerde
 from streams_runtime.dsl.graph_nodes import GraphNode, MergeNode
-from streams_runtime.dsl.naming import Naming
-from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
+from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
+from streams_runtime.dsl.stream_processors import StreamOperator, leaving_out_null_keys, passing_on
+from streams_runtime.dsl.table_aggregates import KTableRepartitionMap
+from streams_runtime.processors.api import StreamPartitioner
+from streams_runtime.processors.topology import Topology
+from streams_runtime.serdes import BYTES, DefaultSerde, Serde
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionNames:
+    topic: str
+    sink: str
+    filter: str
+    source: str
+
+    @classmethod
+    def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
+        """`prefix`: the name that the user gave, or a generated one.
+
+        Takes three numbers from the counter of `naming` in both cases, as Kafka does. Source:
+        `KStreamImpl.createRepartitionedSource`.
+        """
+        topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+        sink = naming.processor("KSTREAM-SINK-")
+        null_filter = naming.processor("KSTREAM-FILTER-")
+        source = naming.processor("KSTREAM-SOURCE-")
+        if is_generated(prefix):
+            return cls(topic, sink, null_filter, source)
+        return cls(topic, f"{topic}-sink", f"{topic}-filter", f"{topic}-source")
+
+
+@dataclass(eq=False, repr=False)
+class RepartitionNode(GraphNode):
+    """`mergeable`: whether `optimize` may merge the topic with others; False for `KStream.repartition`.
+
+    `keeps_null_keys`: whether records without key pass; the graph decides it when the topology is built.
+    """
+
+    name: str = field(init=False)
+    names: RepartitionNames
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    mergeable: bool = field(default=True, kw_only=True)
+    partitions: int | None = field(default=None, kw_only=True)
+    partitioner: StreamPartitioner | None = field(default=None, kw_only=True)
+    keeps_null_keys: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.names.source
+
+    def write(self, topology: Topology) -> None:
+        names = self.names
+        key_serde = self.key_serde or DefaultSerde("key", names.topic)
+        value_serde = self.value_serde or DefaultSerde("value", names.topic)
+        topology.add_repartition_topic(names.topic, self.partitions)
+        operator = StreamOperator(passing_on if self.keeps_null_keys else leaving_out_null_keys)
+        topology.add_processor(names.filter, operator, self.parent_names())
+        topology.add_sink(
+            names.sink,
+            names.topic,
+            names.filter,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            partitioner=self.partitioner,
+        )
+        topology.add_source(names.source, names.topic, key_serde=key_serde, value_serde=value_serde)
+
+
+@dataclass(eq=False, repr=False)
+class GroupedTableRepartitionNode(GraphNode):
+    """The repartition topic of a grouped table. It has the changes of the table, each with the key of its group."""
+
+    topic: str
+    sink: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+
+    def write(self, topology: Topology) -> None:
+        key_serde = self.key_serde or DefaultSerde("key", self.topic)
+        changes = ChangedSerde(self.value_serde or DefaultSerde("value", self.topic))
+        topology.add_repartition_topic(self.topic)
+        topology.add_sink(self.sink, self.topic, self.parent_names(), key_serde=key_serde, value_serde=changes)
+        topology.add_source(self.name, self.topic, key_serde=key_serde, value_serde=changes)
+
+
+@dataclass(eq=False, repr=False)
+class GroupedTableSelectNode(GraphNode):
+    """Gives each change of a table the key of its group. The aggregation below decides the topic and its serdes."""
+
+    selector: Callable[[Any, Any], tuple[Any, Any]]
+
+    def write(self, topology: Topology) -> None:
+        below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
+        # Without an aggregation, there is no topic, and keys are taken as bytes. Else the keys have the serde of the
+        # aggregation, or the default serde if the aggregation has none.
+        topic = "" if below is None else below.topic
+        keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
+        topology.add_processor(self.name, KTableRepartitionMap(self.selector, topic, keys), self.parent_names())
+
 
 Condition = Callable[[GraphNode], bool]
 
