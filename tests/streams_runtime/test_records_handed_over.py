@@ -32,6 +32,7 @@ from streams_runtime import (
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.log_errors import InvalidRecord, LogError, RecordTooLarge
 from streams_runtime.tasks.exception_handling import described
+from tests.streams_runtime.asked import AskedHandler
 
 TOO_LARGE = bytes(2_000_000)
 Change = Callable[[Any], Any]
@@ -59,17 +60,6 @@ WRONG: dict[str, Change] = {
 }
 
 
-class Asked:
-    """A handler that goes on."""
-
-    def __init__(self) -> None:
-        self.about: list[FailedRecord] = []
-
-    def __call__(self, failed: FailedRecord) -> HandlerResponse:
-        self.about.append(failed)
-        return HandlerResponse.CONTINUE
-
-
 def forwarding(change: Change, *, with_store: bool = False) -> Topology:
     class Forwards(Processor[bytes, bytes]):
         def init(self, context: ProcessorContext) -> None:
@@ -85,9 +75,9 @@ def forwarding(change: Change, *, with_store: bool = False) -> Topology:
     return topology
 
 
-def outcome(topology: Topology, headers: Any = ()) -> tuple[list[bytes | None], Asked]:
+def outcome(topology: Topology, headers: Any = ()) -> tuple[list[bytes | None], AskedHandler]:
     """The keys of what was written, in which `good 1` and `good 2` are around the record `bad`."""
-    asked = Asked()
+    asked = AskedHandler()
     with TopologyTestDriver(topology, processing_exception_handler=asked) as driver:
         topic = driver.create_input_topic("in", BYTES, BYTES)
         at_ms = 1_795_000_000_000
@@ -197,7 +187,7 @@ def test_should_put_nothing_into_a_store_that_its_changelog_cannot_take(
     builder = key_value_store("store", *serdes, persistent=False, caching=cache_bytes > 0)
     topology = Topology().add_source("s", "in", key_serde=BYTES, value_serde=BYTES).add_processor("p", Puts, "s")
     topology.add_state_store(builder, "p")
-    asked = Asked()
+    asked = AskedHandler()
     configs = {"statestore.cache.max.bytes": cache_bytes}
     with TopologyTestDriver(topology, configs, processing_exception_handler=asked) as driver:
         topic = driver.create_input_topic("in", BYTES, BYTES)
@@ -216,7 +206,7 @@ def test_should_ask_about_a_key_that_a_table_cannot_have(cache_bytes: int, serde
     builder = StreamsBuilder()
     grouped = builder.stream("in", BYTES, BYTES).group_by(lambda key, _: give(key), key_serde=serde, value_serde=BYTES)
     grouped.count(store="counts")
-    asked = Asked()
+    asked = AskedHandler()
     configs = {"statestore.cache.max.bytes": cache_bytes}
     with TopologyTestDriver(builder.build(), configs, processing_exception_handler=asked) as driver:
         topic = driver.create_input_topic("in", BYTES, BYTES)

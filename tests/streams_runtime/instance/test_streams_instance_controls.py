@@ -73,20 +73,6 @@ def test_should_add_and_remove_threads_while_it_counts(group: Group) -> None:
     assert instance.errors == ()
 
 
-def test_should_live_on_without_threads_and_take_new_ones(group: Group) -> None:
-    instance = group.start(num_stream_threads=1)
-    assert instance.wait_until_running(TIMEOUT_S)
-    assert instance.remove_stream_thread(TIMEOUT_S) == "a-0"
-    assert (threads_of(instance), instance.state) == ([], STATES.RUNNING)
-    assert instance.remove_stream_thread(TIMEOUT_S) is None
-
-    assert instance.add_stream_thread() == "a-0"
-    group.write(SOME_LINES)
-    group.wait_until_counted()
-    assert instance.close(TIMEOUT_S)
-    assert instance.state is STATES.NOT_RUNNING
-
-
 def test_should_neither_add_nor_remove_threads_before_the_start_and_after_the_end(group: Group) -> None:
     instance = StreamsInstance(group.application(), group.client)
     assert (instance.add_stream_thread(), instance.remove_stream_thread()) == (None, None)
@@ -115,23 +101,6 @@ def test_should_remove_another_thread_if_there_is_one_when_a_stream_thread_asks(
     ((name, own),) = removed
     assert (name == own) == (threads == 1)
     assert instance.errors == ()
-
-
-def test_should_stand_still_while_paused_and_go_on_where_it_stopped(group: Group) -> None:
-    instance = group.start()
-    group.write(SOME_LINES)
-    group.wait_until_counted()
-    instance.pause()
-    before = totals(group.log)
-    assert (instance.is_paused, instance.state) == (True, STATES.RUNNING)
-
-    group.write(SOME_LINES)
-    before_ms = _published_at_ms(instance)
-    wait_for(lambda: _published_at_ms(instance) > before_ms, instance.status)  # its threads went round
-    assert totals(group.log) == before
-    instance.resume()
-    group.wait_until_counted()
-    assert not instance.is_paused
 
 
 def test_should_stand_still_while_its_group_is_paused_and_lose_nothing(group: Group) -> None:

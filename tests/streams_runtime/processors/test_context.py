@@ -85,13 +85,6 @@ def test_should_name_the_children_when_forwarding_to_an_unknown_one() -> None:
     assert runtime.sent == []
 
 
-@pytest.mark.parametrize("timestamp_ms", [-1, None])
-def test_should_refuse_to_forward_a_negative_or_missing_timestamp(timestamp_ms: Any) -> None:
-    graph = holding(RecordingRuntime())
-    with pytest.raises(StreamsRuntimeError, match=r"forwards a record that has (the|a) timestamp"):
-        inside(graph, lambda context: context.forward(Record(None, None, timestamp_ms)))
-
-
 def test_should_refuse_to_forward_outside_of_processing() -> None:
     holding(RecordingRuntime())
 
@@ -108,22 +101,6 @@ def test_should_refuse_to_forward_from_init() -> None:
 
     with pytest.raises(StreamsRuntimeError, match="forwards outside of `process`"):
         graph.init(RecordingRuntime())
-
-
-def test_should_forward_from_close_as_kafka_does() -> None:
-    class Flushing(PassOn):
-        def close(self) -> None:
-            self.context.forward(Record(b"last", None, 0))
-
-    topology = Topology().add_source("in", "a").add_processor("flushing", Flushing, "in")
-    topology.add_processor("below", PassOn, "flushing").add_sink("out", "b", "below")
-    runtime = RecordingRuntime()
-    graph = ProcessorGraph.build(topology, 0, "app")
-    graph.init(runtime)
-
-    graph.close()
-
-    assert runtime.sent == [Sent("b", b"last", None, 0, ())]
 
 
 def test_should_give_the_open_store_of_the_task_when_connected() -> None:

@@ -233,17 +233,6 @@ def test_should_close_every_processor_when_one_fails_to_close() -> None:
     assert history == [("two", "init"), ("two", "close")]
 
 
-def test_should_name_the_node_that_failed_however_deep_it_is() -> None:
-    topology = Topology().add_source("in", "a").add_processor("one", PassOn, "in")
-    topology.add_processor("two", Failing, "one").add_processor("three", PassOn, "one")
-    graph = started(topology)
-
-    with pytest.raises(ValueError, match="no") as caught:
-        graph.sources["a"].receiver("k", "v", 5, ())
-
-    assert graph.failed_node(caught.value) == "two"
-
-
 def test_should_name_the_outer_node_when_it_fails_after_it_caught_an_error_from_below() -> None:
     topology = Topology().add_source("in", "a").add_processor("catching", Catching, "in")
     topology.add_processor("failing", Failing, "catching")

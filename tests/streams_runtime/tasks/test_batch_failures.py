@@ -14,11 +14,12 @@ from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
+from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores import key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue
+from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
 
 Columns = RecordColumns[str, str]
@@ -42,14 +43,6 @@ def mapped(function: Callable[[Columns], Any] = upper, **options: Any) -> Topolo
     return topology_of(lambda stream: stream.map_values_batches(function, name="node", **options))
 
 
-def continuing(failed: list[FailedRecord]) -> Callable[[FailedRecord], HandlerResponse]:
-    def handler(record: FailedRecord) -> HandlerResponse:
-        failed.append(record)
-        return HandlerResponse.CONTINUE
-
-    return handler
-
-
 def started(one: RunningTask, *values: str) -> RunningTask:
     one.start()
     one.write(IN, *values)
@@ -58,14 +51,14 @@ def started(one: RunningTask, *values: str) -> RunningTask:
 
 
 def test_should_ask_about_each_record_of_a_batch_that_is_not_to_be_tried_again(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
+    asked = AskedHandler()
     topology = mapped(retries_one_by_one=False)
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c")
+    one = started(RunningTask(tmp_path, topology, processing_handler=asked), "a", "bad", "c")
     one.process()
     one.write(IN, "d")
     one.run()
 
-    assert [each.metadata.offset for each in failed] == [0, 1, 2]
+    assert [each.metadata.offset for each in asked.about] == [0, 1, 2]
     assert (one.output(), one.task.dropped_records, one.commit()) == (["D"], 3, {IN: 4})
 
 
@@ -223,12 +216,12 @@ def test_should_process_a_batch_before_the_record_behind_it_that_cannot_be_read(
 
 
 def test_should_ask_about_a_row_that_is_too_large_for_the_topic(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
+    asked = AskedHandler()
     topology = mapped(lambda batch: [value * 1_200_000 if value == "b" else value for value in batch.values])
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "b", "c")
+    one = started(RunningTask(tmp_path, topology, processing_handler=asked), "a", "b", "c")
     one.process()
 
-    assert (one.output(), [each.metadata.offset for each in failed]) == (["a", "c"], [1])
+    assert (one.output(), [each.metadata.offset for each in asked.about]) == (["a", "c"], [1])
 
 
 class Standing(Processor[str, str]):
@@ -294,14 +287,14 @@ def refuse_bad(value: str) -> str:
 def test_should_never_blame_the_last_record_of_a_batch_for_what_another_became(
     tmp_path: Path, headers: Headers
 ) -> None:
-    failed: list[FailedRecord] = []
+    asked = AskedHandler()
     topology = topology_of(
         lambda stream: stream.process(lambda: OneByOne(headers)).process(Whole).map_values(refuse_bad, name="below")
     )
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c")
+    one = started(RunningTask(tmp_path, topology, processing_handler=asked), "a", "bad", "c")
 
     assert one.process() == 3
-    assert [(each.node, each.metadata.offset) for each in failed] == [("below", 1)]
+    assert asked.nodes == [("below", 1)]
     assert one.output() == ["a", "a", "c"]  # `a` comes again when the batch is tried record by record
 
 
@@ -316,10 +309,10 @@ class RowsAndRecord(Whole):
 
 
 def test_should_ask_about_all_records_of_a_batch_also_after_a_row_of_it_was_run_below(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
+    asked = AskedHandler()
     topology = topology_of(lambda stream: stream.process(RowsAndRecord).process(Whole).map_values(refuse_bad))
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "b", "c")
+    one = started(RunningTask(tmp_path, topology, processing_handler=asked), "a", "b", "c")
 
     one.process()
-    assert [each.metadata.offset for each in failed] == [0, 1, 2]
+    assert [each.metadata.offset for each in asked.about] == [0, 1, 2]
     assert one.output() == ["a", "alone"]

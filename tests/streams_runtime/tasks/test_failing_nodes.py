@@ -18,8 +18,6 @@ from streams_runtime.dsl import StreamsBuilder, TimeWindows
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import (
     ExceptionHandler,
-    FailedRecord,
-    HandlerResponse,
     Processor,
     ProcessorContext,
     PunctuationType,
@@ -29,6 +27,7 @@ from streams_runtime.serdes import LONG, STRING, Serdes
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, described, fail
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
+from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.tasks.running_task import IN, OTHER, START_MS, TASK, RunningTask, Trouble
 
 
@@ -188,17 +187,6 @@ KINDS = [
 KINDS_OF_NODES = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
 
 
-class Asked:
-    """A handler that goes on."""
-
-    def __init__(self) -> None:
-        self.about: list[FailedRecord] = []
-
-    def __call__(self, failed: FailedRecord) -> HandlerResponse:
-        self.about.append(failed)
-        return HandlerResponse.CONTINUE
-
-
 def running(
     directory: Path, topology: Topology, handler: ExceptionHandler = fail, cache: ThreadCache | None = None
 ) -> RunningTask:
@@ -222,7 +210,7 @@ def built(kind: Kind) -> Topology:
 
 @KINDS_OF_NODES
 def test_should_ask_the_handler_about_the_record_and_the_node_that_failed(tmp_path: Path, kind: Kind) -> None:
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, built(kind), asked)
     one.write(IN, "a", "bad", "c")
     one.run()
@@ -269,7 +257,7 @@ class FailsItself(Punctuated):
 def test_should_ask_the_handler_about_a_punctuation(
     tmp_path: Path, processor: type[Processor[Any, Any]], node: str, sent: list[str]
 ) -> None:
-    asked = Asked()
+    asked = AskedHandler()
 
     def build(builder: StreamsBuilder) -> None:
         own = builder.stream("in", STRING, STRING).process(processor, name="own")
@@ -304,7 +292,7 @@ def test_should_tell_nodes_apart_when_one_is_named_as_a_function_of_the_engine(t
         for node in ("first", name, "last"):
             NAMED_AS_ITS_FUNCTION[name](stream, node)
 
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, built(Kind("", build)), asked)
     one.write(IN, "a", "bad")
     one.run()
@@ -320,12 +308,12 @@ def test_should_process_a_record_in_a_chain_of_two_thousand_operators(tmp_path: 
             "out", key_serde=STRING, value_serde=STRING
         )
 
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, built(Kind("", build)), asked)
     one.log.write(IN, *[(b"k", LONG.serialize(number), number) for number in (8, 7, 8)])
     one.run()
     assert one.output() == ["1", "1"]
-    assert [(failed.node, failed.metadata.offset) for failed in asked.about] == [("node", 1)]
+    assert asked.nodes == [("node", 1)]
 
 
 def test_should_process_a_record_in_a_chain_of_three_hundred_processors(tmp_path: Path) -> None:
@@ -336,12 +324,12 @@ def test_should_process_a_record_in_a_chain_of_three_hundred_processors(tmp_path
         above = f"node-{number}"
     topology.add_processor("node", OwnProcessor, above)
     topology.add_sink("sink", "out", "node", key_serde=STRING, value_serde=STRING)
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, topology, asked)
     one.write(IN, "a", "bad", "c")
     one.run()
     assert one.output() == ["a", "c"]
-    assert [(failed.node, failed.metadata.offset) for failed in asked.about] == [("node", 1)]
+    assert asked.nodes == [("node", 1)]
 
 
 def test_should_ask_the_handler_about_both_halves_of_a_change_of_groups() -> None:
@@ -351,10 +339,10 @@ def test_should_ask_the_handler_about_both_halves_of_a_change_of_groups() -> Non
         lambda _, value: ("group", value), key_serde=STRING, value_serde=STRING
     )
     groups.aggregate(str, of_values, of_values, value_serde=STRING, name="node")
-    asked = Asked()
+    asked = AskedHandler()
     with TopologyTestDriver(builder.build(), processing_exception_handler=asked) as driver:
         driver.create_input_topic("in", STRING, STRING).pipe_key_values([("k", "a"), ("k", "bad"), ("k", "c")])
-    assert [(failed.node, failed.metadata.offset) for failed in asked.about] == [("node", 1), ("node", 2)]
+    assert asked.nodes == [("node", 1), ("node", 2)]
     for failed in asked.about:
         assert failed.metadata.topic.endswith("-repartition")
         assert described(failed).endswith(USERS_LINE)
@@ -375,7 +363,7 @@ def test_should_name_the_node_that_raises_an_error_that_another_node_has_raised_
         first = builder.stream("in", STRING, STRING).map_values(refuses("a"), name="first")
         first.map_values(refuses("b"), name="second").to("out", key_serde=STRING, value_serde=STRING)
 
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, built(Kind("", build)), asked)
     one.write(IN, "b", "a", "a", "b")
     one.run()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.context import CurrentNode
@@ -19,7 +19,7 @@ from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.serdes import STRING, Serdes
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.partition_group import RecordQueue, likely_unit
+from streams_runtime.tasks.partition_group import RecordQueue
 
 TASK = TaskId(0, 2)
 IN = TopicPartition("in", 2)
@@ -199,14 +199,3 @@ def test_should_always_know_how_much_is_left_and_what_comes_next(batches: list[l
         assert (len(one), one.next_offset()) == (len(rest), rest[0] if rest else None), index
     assert one.poll() is None
     assert (len(one), one.next_offset()) == (0, None)
-
-
-def test_should_recognise_units_of_this_century_only() -> None:
-    now_s = 1_795_000_000
-    assert [likely_unit(now_s * unit) for unit in (1, 1_000, 1_000_000, 1_000_000_000)] == [
-        "seconds",
-        None,
-        "microseconds",
-        "nanoseconds",
-    ]
-    assert [likely_unit(each) for each in (0, 1, 86_400_000, JAVA_LONG_MAX)] == [None] * 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,11 @@ from streams_runtime.common.errors import (
 from streams_runtime.common.records import Record
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.logs.log_errors import LogTimeout, ProducerFenced, RecordTooLarge
-from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
+from streams_runtime.processors.api import HandlerResponse, Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
+from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.tasks.running_task import (
     DEAD,
     EXACTLY_ONCE,
@@ -114,17 +114,6 @@ class ForwardsAll(Processor[str, str]):
             self.context.forward(Record("k", word, time_ms))
 
 
-@dataclass
-class Asked:
-    """A handler that goes on, with dead letters. Nodes and offsets of what it was asked about."""
-
-    about: list[tuple[str, int]] = field(default_factory=list)
-
-    def __call__(self, failed: FailedRecord) -> HandlerResponse:
-        self.about.append((failed.node, failed.metadata.offset))
-        return HandlerResponse.DEAD_LETTER
-
-
 def branching(builder: StreamsBuilder) -> None:
     """The record goes to a branch that fails, to one beside it, and to one that fails, too."""
     stream = builder.stream("in", STRING, STRING)
@@ -141,13 +130,13 @@ def test_should_give_siblings_of_a_node_that_failed_the_record_all_the_same(
 ) -> None:
     builder = StreamsBuilder()
     branching(builder)
-    asked = Asked()
+    asked = AskedHandler(HandlerResponse.DEAD_LETTER)
     one = RunningTask(tmp_path, builder.build(), configs, processing_handler=asked).start()
     one.write(IN, "a", "bad", "c")
     one.run()
     assert one.commit() == {IN: 3}
     assert one.output() == ["a", "a", "a", "bad", "c", "c", "c"]
-    assert asked.about == [("refuses-bad-0", 1), ("refuses-bad-1", 1)]
+    assert asked.nodes == [("refuses-bad-0", 1), ("refuses-bad-1", 1)]
     assert (one.task.dropped_records, one.output(DEAD)) == (2, ["bad", "bad"])
 
 
@@ -157,18 +146,18 @@ def test_should_go_on_with_what_a_node_hands_on_after_a_node_below_has_failed(tm
     lines = builder.stream("in", STRING, STRING)
     words = lines.flat_map_values(lambda line: [*line.split(), "end"]) if flat else lines.process(ForwardsAll)
     words.map_values(refuses("bad"), name="refuses").to("out", key_serde=STRING, value_serde=STRING)
-    asked = Asked()
+    asked = AskedHandler(HandlerResponse.DEAD_LETTER)
     one = RunningTask(tmp_path, builder.build(), DEAD_LETTERS, processing_handler=asked).start()
     one.write(IN, "a bad b bad", "c")
     one.run()
     assert one.output() == ["a", "b", "end", "c", "end"]
-    assert asked.about == [("refuses", 0), ("refuses", 0)]
+    assert asked.nodes == [("refuses", 0), ("refuses", 0)]
     assert one.output(DEAD) == ["a bad b bad"] * 2
     if not flat:
         one.clock.advance(5)
         one.task.maybe_punctuate_system_time(one.clock.now_ms())
         assert one.output()[-2:] == ["first", "last"]
-        assert asked.about[2:] == [("refuses", -1)]
+        assert asked.nodes[2:] == [("refuses", -1)]
 
 
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,30 +86,15 @@ def test_should_need_neither_threads_nor_files_that_stay(tmp_path: Path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
-class Ticking(PassOn):
-    """Forwards the time whenever it punctuates, every 10 ms, and tells what it knows about the record then."""
-
-    type = PunctuationType.STREAM_TIME
+class WallClockTicking(PassOn):
+    """Forwards the time every 10 ms."""
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        context.schedule(10, self.type, self.tick)
+        context.schedule(10, PunctuationType.WALL_CLOCK_TIME, self.tick)
 
     def tick(self, time_ms: int) -> None:
-        assert self.context.record_metadata is None
-        self.context.forward(Record(self.type.value, time_ms, time_ms))
-
-    def process(self, record: Record[Any, Any]) -> None:
-        """Only its time matters."""
-
-
-class WallClockTicking(Ticking):
-    type = PunctuationType.WALL_CLOCK_TIME
-
-
-def ticking(supplier: Callable[[], Ticking]) -> Topology:
-    topology = Topology().add_source("in", "a").add_processor("tick", supplier, "in")
-    return topology.add_sink("out", "ticks", "tick", key_serde=STRING, value_serde=LONG)
+        self.context.forward(Record("wall_clock_time", time_ms, time_ms))
 
 
 def test_should_process_what_a_punctuation_sends_to_a_repartition_topic() -> None:
@@ -131,13 +115,10 @@ class Refusing(PassOn):
         self.context.forward(record)
 
 
-def refusing() -> Topology:
-    topology = Topology().add_source("in", "a").add_processor("refuse", Refusing, "in")
-    return topology.add_sink("out", "b", "refuse")
-
-
 def test_should_raise_with_task_place_and_node_what_would_end_a_thread() -> None:
-    driver = TopologyTestDriver(refusing())
+    driver = TopologyTestDriver(
+        Topology().add_source("in", "a").add_processor("refuse", Refusing, "in").add_sink("out", "b", "refuse")
+    )
     topic = driver.create_input_topic("a", BYTES, BYTES)
     topic.pipe_input(b"k", b"good", 1)
 
@@ -229,24 +210,6 @@ def test_should_refuse_time_that_goes_back() -> None:
             topic.pipe_input(None, "a", -1)
         with pytest.raises(StreamsRuntimeError, match=r"neither start \(0 ms\) nor advance \(-5 ms\)"):
             driver.create_input_topic("text", STRING, STRING, start_timestamp_ms=0, auto_advance_ms=-5)
-
-
-def test_should_choose_the_lowest_timestamp_and_wait_for_an_empty_topic_by_the_config() -> None:
-    """`max.task.idle.ms` is kept: with records in one topic only, the task waits until the clock has moved."""
-    topology = Topology().add_source("in", ["a", "b"]).add_sink("out", "c", "in")
-    with TopologyTestDriver(topology, {"max.task.idle.ms": 50}, initial_wall_clock_ms=0) as driver:
-        output = driver.create_output_topic("c", BYTES, BYTES)
-        seen = []
-        driver.create_input_topic("a", BYTES, BYTES).pipe_input(b"from a", b"", 5)
-        seen.append(output.read_key_values())
-        driver.create_input_topic("b", BYTES, BYTES).pipe_input(b"from b", b"", 3)
-        seen.append(output.read_key_values())
-        driver.advance_wall_clock_time(49)
-        seen.append(output.read_key_values())
-        driver.advance_wall_clock_time(1)
-        seen.append(output.read_key_values())
-
-        assert seen == [[], [(b"from b", b"")], [], [(b"from a", b"")]]
 
 
 def test_should_take_a_topic_for_idle_from_the_end_of_its_records() -> None:
