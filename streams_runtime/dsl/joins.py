@@ -141,8 +141,7 @@ class KTableKTableJoin(TableOperator):
         wants_old = self.sends_old_values
         entries, forwards_on_flush, current = None, False, context.current
         if self.store is not None:
-            entries = context.state_store(self.store.name).entry_access()
-            forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
+            entries, forwards_on_flush = self.opened(child, context)
 
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = change

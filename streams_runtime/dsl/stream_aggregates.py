@@ -89,8 +89,7 @@ class KStreamAggregate(StoredTableOperator):
         self.aggregation = aggregation
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self.store.name).entry_access()
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self.sends_old_values)
+        entries, forwards_on_flush = self.opened(child, context)
         return self._aggregate(entries, None if forwards_on_flush else child, context)
 
     def _aggregate(self, entries: EntryAccess, child: Receiver | None, context: NodeContext) -> Callable[..., None]:
@@ -153,8 +152,7 @@ class KStreamWindowAggregate(KStreamAggregate):
         return get
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self.store.name).entry_access()
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self.sends_old_values)
+        entries, forwards_on_flush = self.opened(child, context)
         # guarded: after an error below, the other windows are updated
         aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
         stored_key_of = entries.stored_key_of

@@ -119,8 +119,7 @@ class KTableAggregate(StoredTableOperator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         name, aggregation = self.store.name, self.aggregation
-        entries = context.state_store(name).entry_access()
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self.sends_old_values)
+        entries, forwards_on_flush = self.opened(child, context)
         wants_old = self.sends_old_values and not forwards_on_flush
         stored_key_of, get, put, read, write, _, _ = entries
         current = context.current

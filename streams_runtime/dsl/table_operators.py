@@ -20,6 +20,7 @@ from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
 Getter = Callable[[Any], tuple[int, Any] | None]
 """Takes a key. Gives timestamp in milliseconds and present value in a table, or None if the key is not there."""
@@ -54,6 +55,14 @@ class TableOperator(Operator):
     def __init__(self, store: StoreFactory | None) -> None:
         self.store = store
         self.sends_old_values = False
+
+    def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
+        """The entries of its store, and whether the store has a record cache, and forwards each change to `child` when
+        the cache is flushed.
+        """
+        assert self.store is not None
+        entries = context.state_store(self.store.name).entry_access()
+        return entries, context.forwards_when_flushed(entries, child, sends_old_values=self.sends_old_values)
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
@@ -90,9 +99,7 @@ class KTableSource(TableOperator):
         self._maker = store
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        return (
-            _plain_table(child, context) if self.store is None else self._stored_table(self.store.name, child, context)
-        )
+        return _plain_table(child, context) if self.store is None else self._stored_table(child, context)
 
     def send_old_values(self, *, keep_store: bool) -> bool:
         if self.store is None and not keep_store:
@@ -106,10 +113,8 @@ class KTableSource(TableOperator):
         self.store = self._maker
         return super().view()
 
-    def _stored_table(self, store: str, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(store).entry_access()
-        # True: the store has a record cache, and forwards the change when the cache is flushed
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self.sends_old_values)
+    def _stored_table(self, child: Receiver, context: NodeContext) -> Receiver:
+        entries, forwards_on_flush = self.opened(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
         current, wants_old = context.current, self.sends_old_values
 
@@ -123,7 +128,7 @@ class KTableSource(TableOperator):
             if stored is not None:
                 old_ms, old = read(stored)
                 if timestamp_ms < old_ms:
-                    _warn_of_disorder(store, context, old_ms, timestamp_ms)
+                    _warn_of_disorder(self._maker.name, context, old_ms, timestamp_ms)
             put(stored_key, None if value is None else write(timestamp_ms, value), timestamp_ms)
             if not forwards_on_flush:
                 child(key, (value, old if wants_old else None), timestamp_ms, headers)
@@ -175,7 +180,7 @@ class DerivedTableOperator(TableOperator):
         derived, wants_old = self.derived, self.sends_old_values
         skips_absent = wants_old and self.skips_absent
         if self.store is not None:
-            return self._with_store(context.state_store(self.store.name), skips_absent, child, context)
+            return self._with_store(skips_absent, child, context)
 
         def derived_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new = derived(key, change[0])
@@ -185,12 +190,10 @@ class DerivedTableOperator(TableOperator):
 
         return derived_table
 
-    def _with_store(self, store: Any, skips_absent: bool, child: Receiver, context: NodeContext) -> Receiver:
+    def _with_store(self, skips_absent: bool, child: Receiver, context: NodeContext) -> Receiver:
         """The receiver of a table with a store. The old value of a change is the one in the store."""
         derived, wants_old = self.derived, self.sends_old_values
-        entries = store.entry_access()
-        # True: the store has a record cache, and forwards the change when the cache is flushed
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
+        entries, forwards_on_flush = self.opened(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
         current = context.current
 

@@ -340,25 +340,19 @@ class TopologyTestDriver:
             task.post_commit(enforce_checkpoint=False)
 
     def _close_tasks(self) -> None:
-        if not self._broken:
-            try:
+        is_clean = False
+        try:
+            if not self._broken:
                 for task in self._tasks.values():
                     task.suspend()
                 self._commit()
                 for task in self._tasks.values():
                     task.close_clean()
-            except BaseException:
-                self._broken = True
-                raise
-            finally:
-                if self._broken:
-                    self._close_dirty()
-        else:
-            self._close_dirty()
-
-    def _close_dirty(self) -> None:
-        for task in self._tasks.values():
-            task.close_dirty()
+                is_clean = True
+        finally:
+            if not is_clean:
+                for task in self._tasks.values():
+                    task.close_dirty()
 
     @contextmanager
     def _noticing_errors(self) -> Iterator[None]:

@@ -74,7 +74,7 @@ def test_should_write_text_in_headers_as_text() -> None:
     record = ConsumedRecord("t", 0, 0, 5, "k", "v", (("a", "é".encode()), ("b", None), ("c", b"\xff")))
 
     assert writer.document(record)["headers"] == [["a", "é"], ["b", None], ["c", {"base64": "/w=="}]]
-    assert replace(writer, headers=True, print_value=False).text(record) == "a:é,b:None,c:\\xff"
+    assert replace(writer, headers=True).text(record).startswith("a:é,b:None,c:\\xff\t")
 
 
 @pytest.mark.parametrize(
