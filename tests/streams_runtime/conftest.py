@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, Group, running_group
-from tests.streams_runtime.tasks.thread_rig import Rig, rig
+from tests.streams_runtime.tasks.thread_rig import MakeRig, Rig, rig
 from tests.warm_coordinator import WarmCoordinator
 
 
@@ -40,7 +42,12 @@ def guarantee(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def thread(tmp_path: Path, guarantee: str) -> Iterator[Rig]:
-    made = rig(tmp_path, guarantee)
-    yield made
-    made.close()
+def make(tmp_path: Path) -> Iterator[MakeRig]:
+    """Makes a stream thread, which is closed in the end."""
+    with ExitStack() as closing:
+        yield lambda guarantee, **more: closing.enter_context(contextlib.closing(rig(tmp_path, guarantee, **more)))
+
+
+@pytest.fixture
+def thread(make: MakeRig, guarantee: str) -> Rig:
+    return make(guarantee)

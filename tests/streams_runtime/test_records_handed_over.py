@@ -33,6 +33,7 @@ from streams_runtime.logs.base import Log
 from streams_runtime.logs.log_errors import InvalidRecord, LogError, RecordTooLarge
 from streams_runtime.tasks.exception_handling import described
 from tests.streams_runtime.asked import AskedHandler
+from tests.streams_runtime.processors.recording_runtime import PassOn
 
 TOO_LARGE = bytes(2_000_000)
 Change = Callable[[Any], Any]
@@ -61,10 +62,7 @@ WRONG: dict[str, Change] = {
 
 
 def forwarding(change: Change, *, with_store: bool = False) -> Topology:
-    class Forwards(Processor[bytes, bytes]):
-        def init(self, context: ProcessorContext) -> None:
-            self.context = context
-
+    class Forwards(PassOn):
         def process(self, record: Record[bytes, bytes]) -> None:
             self.context.forward(change(record) if record.key == b"bad" else record)  # the user's line
 
@@ -327,9 +325,6 @@ def test_should_show_the_line_that_handed_the_record_on_in_the_dead_letter() -> 
     assert "test_should_show_the_line" not in trace
 
 
-class _ToText(Processor[bytes, bytes]):
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-
+class _ToText(PassOn):
     def process(self, record: Record[bytes, bytes]) -> None:
         self.context.forward(record._replace(value="text"))  # type: ignore[arg-type]

@@ -17,7 +17,6 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import InstanceState, RestoreOrigin
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
-from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.threads.thread_work import ThreadWork
 from tests.checkout import ROOT
@@ -28,7 +27,6 @@ from tests.streams_runtime.running_group import (
     Group,
 )
 from tests.streams_runtime.word_counting import (
-    LINES,
     STORE,
     TIMEOUT_S,
     TOTALS,
@@ -155,21 +153,6 @@ def test_should_restore_from_the_beginning_when_state_on_disk_cannot_be_trusted(
     group.write(SOME_LINES)
     group.wait_until_counted()
     assert second.errors == ()
-
-
-def test_should_know_which_host_has_what_when_every_instance_has_an_endpoint(group: Group) -> None:
-    first, second = (group.start(name, serve_at="127.0.0.1:0") for name in "ab")
-    group.wait_until_settled(first, second, standbys=2)
-    hosts = first.metadata()
-    assert isinstance(hosts, PartitionHosts)
-    assert second.metadata() == hosts
-    everything = {TopicPartition(topic, number) for topic in (LINES, f"{group.id}-words") for number in range(2)}
-    assert set().union(*hosts.active.values()) == everything
-    ports = {each.endpoint.port for each in (first, second) if each.endpoint is not None}
-    assert len(ports) == 2
-    assert {host.port for host in hosts.active} == {host.port for host in hosts.standby} == ports
-    for host, partitions in hosts.standby.items():
-        assert partitions.isdisjoint(hosts.active[host])
 
 
 def test_should_answer_queries_where_application_server_says_until_it_is_closed(group: Group) -> None:

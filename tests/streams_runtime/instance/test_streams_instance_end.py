@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.application import ThreadErrorResponse
-from streams_runtime.common.errors import LockError, StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
 from streams_runtime.instance.streams_instance import StreamsInstance
@@ -23,28 +21,6 @@ from tests.streams_runtime.word_counting import (
     create_topics,
     wait_for,
 )
-
-
-def test_should_refuse_a_state_directory_that_another_process_has(group: Group, tmp_path: Path) -> None:
-    program = (
-        "import sys; from pathlib import Path; from streams_runtime.common.clock import SystemClock\n"
-        "from streams_runtime.tasks.state_directory import StateDirectory\n"
-        "held = StateDirectory(Path(sys.argv[1]), sys.argv[2], SystemClock()); print('held', flush=True)\n"
-        "sys.stdin.read()"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path / "a"), group.id],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(LockError, match=str(other.pid)):
-            group.start("a")
-        assert group.instances[0].state is InstanceState.ERROR
-    finally:
-        other.communicate()
 
 
 def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherwise(group: Group) -> None:

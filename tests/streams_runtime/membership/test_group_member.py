@@ -18,18 +18,6 @@ from tests.streams_runtime.small_group import small_definition, task_names
 LONG_ENOUGH_TO_LEAVE_S = 0.3
 
 
-def test_should_own_every_task_when_alone_in_the_group(client: CoordinatorClient) -> None:
-    definition = small_definition("alone")
-    client.declare("alone", definition.body())
-    with RunningMember(client, definition, "a") as member:
-        wait_until_owned_once([member], task_names(4))
-        partitions = {str(task): {str(one) for one in of_task} for task, of_task in member.holder.held.active.items()}
-    assert partitions == {f"0_{number}": {f"events-{number}"} for number in range(4)}
-    assert member.end is MemberEnd.LEFT
-    assert member.holder.names() == ["assign", "close"]
-    assert group_view(client, "alone").members == ()
-
-
 def test_should_give_tasks_up_before_another_member_gets_them_when_one_joins(client: CoordinatorClient) -> None:
     definition = small_definition("handover")
     client.declare("handover", definition.body())
@@ -50,21 +38,6 @@ def test_should_give_tasks_up_before_another_member_gets_them_when_one_joins(cli
         assert owned_twice([first, second]) == []
         # what it kept, it had all the time
         assert all(kept <= call.active for call in first.holder.calls)
-
-
-def test_should_lose_everything_and_join_anew_when_the_group_does_not_know_it_any_more(
-    client: CoordinatorClient,
-) -> None:
-    definition = small_definition("forgotten")
-    client.declare("forgotten", definition.body())
-    with RunningMember(client, definition, "a") as member:
-        wait_until_owned_once([member], task_names(4))
-        member_id = member.holder.held.member_id
-        client.leave("forgotten", member_id)
-        member.holder.wait_for(lambda: "lost" in member.holder.names(), "the tasks to be lost")
-        wait_until_owned_once([member], task_names(4))
-        assert member.holder.names() == ["assign", "lost", "assign"]
-        assert member.holder.held.member_id != member_id
 
 
 def test_should_be_evicted_after_its_session_when_the_network_is_silent(

@@ -29,7 +29,7 @@ from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.tasks.running_task import START_MS, RunningTask
-from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, rig
+from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MakeRig
 from tests.streams_runtime.word_counting import counting_application
 
 UNUSED_URL = "http://127.0.0.1:1"
@@ -84,8 +84,8 @@ def test_should_give_every_thread_a_consumer_a_restore_consumer_and_a_producer_o
     directory.close()
 
 
-def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(tmp_path: Path) -> None:
-    thread = rig(tmp_path, "exactly_once_v2", commit_interval_ms=1_000_000)
+def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(make: MakeRig) -> None:
+    thread = make("exactly_once_v2", commit_interval_ms=1_000_000)
     thread.run(EVERYTHING)
     thread.write(["the cat"] * 20)
     thread.one_pass()
@@ -93,14 +93,13 @@ def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(tmp_p
     thread.active(SPLIT_0).runtime.request_commit()
     thread.one_pass()
     assert thread.committed()["lines-0"] == 10
-    thread.close()
 
 
 def test_should_commit_all_tasks_of_a_thread_in_one_transaction_under_exactly_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records of all of them are in it: with the offsets of some only, a crash would have the others do it again."""
-    thread = rig(tmp_path, "exactly_once_v2")
+    thread = make("exactly_once_v2")
     thread.run(EVERYTHING)
     thread.write(["the cat"] * 20)
     commits: list[set[TopicPartition]] = []
@@ -113,7 +112,6 @@ def test_should_commit_all_tasks_of_a_thread_in_one_transaction_under_exactly_on
     monkeypatch.setattr(StreamsProducer, "commit", noting)
     thread.one_pass()
     assert commits == [{TopicPartition("lines", 0), TopicPartition("lines", 1)}]
-    thread.close()
 
 
 class BothKinds(Processor[str, str]):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from streams_runtime.logs.log_errors import CommitFenced, LogTimeout
@@ -15,8 +13,8 @@ from tests.streams_runtime.tasks.thread_rig import (
     SENTENCES,
     SPLIT_0,
     SPLIT_1,
+    MakeRig,
     inputs,
-    rig,
 )
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
@@ -33,9 +31,9 @@ def asked(log: WatchedLog) -> dict[str, int]:
 
 
 def test_should_ask_the_log_once_for_all_tasks_that_start_and_once_for_all_that_go(
-    tmp_path: Path, guarantee: str, log: WatchedLog
+    make: MakeRig, guarantee: str, log: WatchedLog
 ) -> None:
-    thread = rig(tmp_path, guarantee, log=log)
+    thread = make(guarantee, log=log)
     thread.write(SENTENCES)
     thread.assign(EVERYTHING)
     asked(log)
@@ -56,24 +54,22 @@ def test_should_ask_the_log_once_for_all_tasks_that_start_and_once_for_all_that_
     thread.work.manager.shutdown()
     assert asked(log) == {"claim": 0, "release": 1, "committed_offsets": 0}
     assert thread.totals() == dict(thread.words)
-    thread.close()
 
 
-def test_should_claim_nothing_again_for_a_task_that_is_recycled_alone(tmp_path: Path, guarantee: str) -> None:
+def test_should_claim_nothing_again_for_a_task_that_is_recycled_alone(make: MakeRig, guarantee: str) -> None:
     log = WatchedLog()
-    thread = rig(tmp_path, guarantee, log=log)
+    thread = make(guarantee, log=log)
     thread.run([SPLIT_0, SPLIT_1, COUNT_0], [COUNT_1])
     before = thread.active(COUNT_0).claim
     asked(log)
     thread.run(EVERYTHING)
     assert asked(log)["claim"] == 1
     assert thread.active(COUNT_0).claim is before
-    thread.close()
 
 
-def test_should_give_each_task_a_claim_of_its_own_partitions(tmp_path: Path, guarantee: str, log: WatchedLog) -> None:
+def test_should_give_each_task_a_claim_of_its_own_partitions(make: MakeRig, guarantee: str, log: WatchedLog) -> None:
     """One that another owner has taken is lost; the others of the same call go on."""
-    thread = rig(tmp_path, guarantee, log=log)
+    thread = make(guarantee, log=log)
     thread.run(EVERYTHING)
     claims = {task: thread.active(task).claim for task in EVERYTHING}
     assert {task: claim.epochs.keys() for task, claim in claims.items()} == {
@@ -85,17 +81,16 @@ def test_should_give_each_task_a_claim_of_its_own_partitions(tmp_path: Path, gua
     producer.commit_offsets([(claims[COUNT_1], {})])
     with pytest.raises(CommitFenced):
         producer.commit_offsets([(claims[COUNT_0], {})])
-    thread.close()
 
 
 def test_should_claim_no_task_whose_directory_another_thread_still_has(
-    tmp_path: Path, guarantee: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+    make: MakeRig, guarantee: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim would fence that thread before it has given the task up. The other tasks do not wait."""
-    other = rig(tmp_path, guarantee, log=log, name="other")
+    other = make(guarantee, log=log, name="other")
     other.run([COUNT_0])
     holds = other.active(COUNT_0).claim
-    thread = rig(tmp_path, guarantee, log=log, directory=other.directory, name="new")
+    thread = make(guarantee, log=log, directory=other.directory, name="new")
 
     # directories are locked by the thread that asks, and here both are this one
     lock = other.directory.lock
@@ -114,15 +109,13 @@ def test_should_claim_no_task_whose_directory_another_thread_still_has(
     assert set(thread.states().values()) == {"running"}
     with pytest.raises(CommitFenced):
         log.producer().commit_offsets([(holds, {})])
-    other.work.close()
-    thread.close()
 
 
 @pytest.mark.parametrize("call", ["claim", "committed_offsets"])
 def test_should_try_again_with_all_tasks_when_the_log_was_away(
-    tmp_path: Path, guarantee: str, log: WatchedLog, call: str
+    make: MakeRig, guarantee: str, log: WatchedLog, call: str
 ) -> None:
-    thread = rig(tmp_path, guarantee, log=log)
+    thread = make(guarantee, log=log)
     thread.write(SENTENCES)
     thread.assign(EVERYTHING, [])
     log.fail[call] = LogTimeout("away")
@@ -137,14 +130,13 @@ def test_should_try_again_with_all_tasks_when_the_log_was_away(
     assert asked(log) == {"claim": call == "claim", "release": 0, "committed_offsets": 1}
     thread.passes()
     assert thread.totals() == dict(thread.words)
-    thread.close()
 
 
 def test_should_release_what_a_task_of_other_partitions_had_claimed(
-    tmp_path: Path, guarantee: str, log: WatchedLog
+    make: MakeRig, guarantee: str, log: WatchedLog
 ) -> None:
     """Whoever has those partitions now must not fence this thread, which goes on."""
-    thread = rig(tmp_path, guarantee, log=log)
+    thread = make(guarantee, log=log)
     thread.run([SPLIT_0])
     asked(log)
     other_input = inputs([SPLIT_0])[SPLIT_0] | inputs([SPLIT_1])[SPLIT_1]
@@ -152,4 +144,3 @@ def test_should_release_what_a_task_of_other_partitions_had_claimed(
     thread.passes(2)
     assert asked(log) == {"claim": 1, "release": 1, "committed_offsets": 1}
     assert thread.active(SPLIT_0).claim.epochs.keys() == other_input
-    thread.close()

@@ -23,6 +23,7 @@ from tests.streams_runtime.tasks.thread_rig import (
     SENTENCES,
     SPLIT_0,
     SPLIT_1,
+    MakeRig,
     Rig,
     busy,
     rig,
@@ -109,10 +110,10 @@ def test_should_commit_what_processors_write_when_they_are_closed(
 
 
 def test_should_write_nothing_of_a_revoked_task_later_when_the_log_was_away_at_its_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under at-least-once what it sent is with the producer that all tasks share, while the log has more records."""
-    thread = rig(tmp_path, AT_LEAST, max_poll_records=len(SENTENCES))
+    thread = make(AT_LEAST, max_poll_records=len(SENTENCES))
     thread.run(EVERYTHING)
     thread.write(SENTENCES)
     thread.commits = False
@@ -125,7 +126,6 @@ def test_should_write_nothing_of_a_revoked_task_later_when_the_log_was_away_at_i
     thread.commits = True
     thread.passes()
     assert thread.totals() == {"the": 20, "cat": 10, "and": 10, "dog": 10}, "lines of the other partition only"
-    thread.close()
 
 
 def test_should_make_no_standby_of_a_task_without_logged_stores(thread: Rig) -> None:
@@ -238,8 +238,8 @@ def test_should_commit_the_others_before_a_corrupt_task_starts_over(thread: Rig)
     assert thread.states() == {"active 0_0": "running", "active 0_1": "running", "standby 1_0": "created"}
 
 
-def test_should_abort_the_whole_transaction_when_a_corrupt_task_wrote_in_it(tmp_path: Path) -> None:
-    thread = rig(tmp_path, EXACTLY)
+def test_should_abort_the_whole_transaction_when_a_corrupt_task_wrote_in_it(make: MakeRig) -> None:
+    thread = make(EXACTLY)
     thread.commits = False
     thread.write(SENTENCES)
     thread.assign([SPLIT_0, SPLIT_1, COUNT_0])
@@ -254,7 +254,6 @@ def test_should_abort_the_whole_transaction_when_a_corrupt_task_wrote_in_it(tmp_
     thread.passes()
     assert thread.totals() == dict(thread.words)
     assert thread.written() == sum(thread.words.values())
-    thread.close()
 
 
 def test_should_raise_task_migrated_when_another_has_claimed_the_task(thread: Rig) -> None:

@@ -30,6 +30,7 @@ from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.testing.topology_test_driver import MockClock
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 APPLICATION = "app"
@@ -52,14 +53,10 @@ class Trouble(Exception):
     """What user code in these tests fails with."""
 
 
-class Upper(Processor[str, str]):
+class Upper(PassOn):
     """Hands on values in capitals; `bad` fails, `commit` asks for one."""
 
-    context: ProcessorContext
     headers: Headers = ()
-
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
 
     def process(self, record: Record[str, str]) -> None:
         if record.value == "bad":

@@ -20,6 +20,7 @@ from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores import key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue
 from tests.streams_runtime.asked import AskedHandler
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
 
 Columns = RecordColumns[str, str]
@@ -167,19 +168,16 @@ def test_should_call_process_for_a_record_that_comes_alone(tmp_path: Path) -> No
     assert one.output() == ["of 2: a", "of 2: b", "one c", "one d", "one e", "one bad", "one f"]
 
 
-class Away(Processor[Any, Any]):
+class Away(PassOn):
     """The log is away, once, when the third record is here."""
 
     seen = 0
-
-    def init(self, context: ProcessorContext) -> None:
-        self._context = context
 
     def process(self, record: Any) -> None:
         self.seen += 1
         if self.seen == 3:
             raise LogTimeout("the log is away")
-        self._context.forward(record)
+        self.context.forward(record)
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
@@ -271,10 +269,10 @@ class OneByOne(Processor[str, str]):
 
 class Whole(Processor[str, str]):
     def init(self, context: ProcessorContext) -> None:
-        self._context = context
+        self.context = context
 
     def process_batch(self, batch: Columns) -> None:
-        self._context.forward_batch(batch)
+        self.context.forward_batch(batch)
 
 
 def refuse_bad(value: str) -> str:
@@ -303,9 +301,9 @@ class RowsAndRecord(Whole):
 
     def process_batch(self, batch: Columns) -> None:
         first, *_, last = batch
-        self._context.forward_batch(batch.take([0]))
-        self._context.forward(first._replace(value="alone", headers=(("h", b"1"),)))
-        self._context.forward(last._replace(value="bad", headers=(("h", b"1"),)))
+        self.context.forward_batch(batch.take([0]))
+        self.context.forward(first._replace(value="alone", headers=(("h", b"1"),)))
+        self.context.forward(last._replace(value="bad", headers=(("h", b"1"),)))
 
 
 def test_should_ask_about_all_records_of_a_batch_also_after_a_row_of_it_was_run_below(tmp_path: Path) -> None:

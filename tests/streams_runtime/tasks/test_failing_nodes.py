@@ -28,6 +28,7 @@ from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, described, fail
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.asked import AskedHandler
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import IN, OTHER, START_MS, TASK, RunningTask, Trouble
 
 
@@ -55,10 +56,7 @@ def of_both(_one: Any, other: Any) -> Any:
     return checked(other)
 
 
-class OwnProcessor(Processor[Any, Any]):
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-
+class OwnProcessor(PassOn):
     def process(self, record: Record[Any, Any]) -> None:
         self.context.forward(record._replace(value=checked(record.value)))
 

@@ -97,16 +97,6 @@ def test_should_never_wait_when_max_task_idle_ms_is_minus_1() -> None:
     assert one.log.calls == []
 
 
-def test_should_wait_for_data_that_is_known_to_be_on_the_log_when_max_task_idle_ms_is_0() -> None:
-    one = Group(0, A, B)
-    one.on_log(A, 5)
-    one.on_log(B, 1)
-    one.buffer(A)
-    assert one.take() is None
-    one.buffer(B)
-    assert one.take_all() == [("b", 1), ("a", 5)]
-
-
 def test_should_wait_as_long_as_nothing_is_known_of_a_partition() -> None:
     one = Group(0, A, B)
     one.on_log(A, 5)

@@ -8,10 +8,9 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import TaskMigrated
-from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
+from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
-from streams_runtime.tasks.input_offsets import encode_partition_time
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,
     COUNTS,
@@ -123,16 +122,6 @@ def test_should_write_nothing_when_another_owner_has_claimed_its_input(
     zombie.task.close_dirty()
     zombie.producer.reset()
     assert (zombie.log.read(COUNTS), zombie.log.read(OUT), zombie.committed()) == ([], [], None)
-
-
-def test_should_commit_outputs_changes_and_offsets_together_under_exactly_once(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
-    one.write(IN, "a", "b")
-    one.run()
-    assert (one.log.read(OUT), one.log.read(COUNTS), one.committed()) == ([], [], None)
-    one.commit()
-    assert (one.output(), len(one.log.read(COUNTS))) == (["1", "2"], 2)
-    assert one.committed() == OffsetAndMetadata(2, encode_partition_time(2))
 
 
 def test_should_commit_work_of_the_transaction_after_an_aborted_one(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
 from tests.streams_runtime.asked import AskedHandler
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import (
     DEAD,
     EXACTLY_ONCE,
@@ -217,10 +218,7 @@ def test_should_try_a_record_again_when_the_log_was_away_at_least_once(tmp_path:
 def test_should_tell_what_was_processed_before_the_log_went_away(tmp_path: Path) -> None:
     """So that the thread sees progress; the time-out comes with the next call."""
 
-    class Sender(Processor[Any, Any]):
-        def init(self, context: ProcessorContext) -> None:
-            self.context = context
-
+    class Sender(PassOn):
         def process(self, record: Record[Any, Any]) -> None:
             if record.value == b"stop":
                 one.log.fail["send"] = LogTimeout("away")

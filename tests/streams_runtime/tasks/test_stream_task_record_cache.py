@@ -76,16 +76,6 @@ def test_should_send_nothing_before_a_commit_and_everything_with_it(tmp_path: Pa
     one.stop()
 
 
-@both_guarantees
-def test_should_have_only_flushed_counts_in_a_checkpointed_store(tmp_path: Path, configs: Configs) -> None:
-    one = caching(tmp_path, configs=configs).start()
-    one.write(IN, "a", "b")
-    one.run()
-    one.stop()
-    next_owner = caching(tmp_path, configs=configs, after=one).start()
-    assert next_owner.task.stores["counts"].get("k").value == 2  # type: ignore[attr-defined]
-
-
 class Remember(Processor[str, str]):
     """Puts into a cached store, in `init` and `close`, too."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -179,3 +179,7 @@ def rig(
         )
     )
     return Rig(held, work, shared, clock, told, paused)
+
+
+MakeRig = Callable[..., Rig]
+"""Takes the guarantee, and what `rig` takes by name."""

@@ -16,7 +16,7 @@ from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.processors.api import ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores.builders import key_value_store, window_store
+from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.state_store import KeyValueStore
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.processors.recording_runtime import PassOn
@@ -153,18 +153,6 @@ def test_should_say_what_there_is_when_a_name_is_not_known() -> None:
             driver.get_state_store("count")
         with pytest.raises(StreamsRuntimeError, match="state store counts is not a window store"):
             driver.get_window_store("counts")
-
-
-def test_should_give_window_stores() -> None:
-    topology = Topology().add_source("in", "a").add_processor("p", PassOn, "in")
-    store = window_store("w", STRING, LONG, retention_ms=1_000, window_size_ms=100)
-    with TopologyTestDriver(topology.add_state_store(store, "p")) as driver:
-        windows = driver.get_window_store("w")
-        windows.put("k", 1, 100)
-
-        assert windows.fetch("k", 100) == 1
-        with pytest.raises(StreamsRuntimeError, match="state store w is not a key-value store"):
-            driver.get_key_value_store("w")
 
 
 def test_should_take_records_out_of_an_output_topic_as_it_is_read() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,9 +24,9 @@ from tests.streams_runtime.tasks.thread_rig import (
     SENTENCES,
     SPLIT_0,
     SPLIT_1,
+    MakeRig,
     Rig,
     busy,
-    rig,
 )
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 from tests.streams_runtime.word_counting import PARTITIONS, STORE, TOTALS
@@ -49,9 +48,9 @@ def test_should_commit_again_in_the_next_pass_when_the_log_was_away(
 
 
 def test_should_begin_the_commit_interval_when_a_commit_has_ended(
-    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+    make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread = rig(tmp_path, guarantee, commit_interval_ms=100)
+    thread = make(guarantee, commit_interval_ms=100)
     commit = StreamsProducer.commit
 
     def slow(*arguments: Any, **named: Any) -> object:
@@ -68,14 +67,13 @@ def test_should_begin_the_commit_interval_when_a_commit_has_ended(
         thread.one_pass()
         committed.append(thread.committed()["lines-0"])
     assert committed == [1, 1, 3]
-    thread.close()
 
 
 def test_should_process_nothing_else_until_a_transaction_has_ended_whose_commit_timed_out(
-    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+    make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log may be ending it: what another task sent meanwhile would be in no transaction, and be lost."""
-    thread = rig(tmp_path, guarantee)
+    thread = make(guarantee)
     thread.run([SPLIT_0, SPLIT_1])
     processed = thread.work._executor.processed
     with monkeypatch.context() as patched:
@@ -90,20 +88,18 @@ def test_should_process_nothing_else_until_a_transaction_has_ended_whose_commit_
     thread.passes()
     assert processed == {SPLIT_0: 2, SPLIT_1: 1}
     assert thread.committed() == {"lines-0": 2, "lines-1": 1}
-    thread.close()
 
 
 def test_should_give_up_when_the_log_is_away_for_longer_than_task_timeout(
-    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+    make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread = rig(tmp_path, guarantee, task_timeout_ms=5_000)
+    thread = make(guarantee, task_timeout_ms=5_000)
     thread.write(SENTENCES)
     monkeypatch.setattr(StreamsProducer, "commit", busy)
     thread.assign([SPLIT_0])
     thread.passes(5)
     with pytest.raises(TaskTimeout, match=r"0_0.*task.timeout.ms"):
         thread.passes(5)
-    thread.close()
 
 
 def test_should_not_count_a_jump_of_the_clock_as_time_without_progress(
@@ -121,9 +117,9 @@ def test_should_not_count_a_jump_of_the_clock_as_time_without_progress(
 
 
 def test_should_find_its_position_later_when_the_log_is_away_while_it_is_reset(
-    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+    make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread = rig(tmp_path, guarantee)
+    thread = make(guarantee)
     thread.run([SPLIT_0])
     (source,) = thread.active(SPLIT_0).input_partitions
     thread.write(SENTENCES)
@@ -134,11 +130,10 @@ def test_should_find_its_position_later_when_the_log_is_away_while_it_is_reset(
         thread.passes(2)
     thread.passes(2)
     assert thread.committed() == {str(source): end}
-    thread.close()
 
 
-def test_should_purge_repartition_records_that_were_processed(tmp_path: Path, guarantee: str) -> None:
-    thread = rig(tmp_path, guarantee, repartition_purge_interval_ms=3_000)
+def test_should_purge_repartition_records_that_were_processed(make: MakeRig, guarantee: str) -> None:
+    thread = make(guarantee, repartition_purge_interval_ms=3_000)
     thread.write(SENTENCES)
     thread.run(EVERYTHING)
     for _ in range(4):
@@ -150,7 +145,6 @@ def test_should_purge_repartition_records_that_were_processed(tmp_path: Path, gu
     assert all(begin[p] <= thread.committed()[str(p)] for p in words)
     assert thread.log.begin_offsets([TopicPartition("lines", 0)]) == {TopicPartition("lines", 0): 0}
     assert thread.totals() == dict(thread.words)
-    thread.close()
 
 
 def test_should_report_latest_for_running_tasks_and_positions_for_the_others(
@@ -176,9 +170,9 @@ def test_should_report_latest_for_running_tasks_and_positions_for_the_others(
 
 
 def test_should_report_closed_tasks_on_disk_by_their_checkpoints_from_one_thread_only(
-    tmp_path: Path, guarantee: str
+    make: MakeRig, guarantee: str
 ) -> None:
-    first = rig(tmp_path, guarantee, name="t-0")
+    first = make(guarantee, name="t-0")
     first.write(SENTENCES)
     first.run(EVERYTHING)
     first.work.manager.handle_revocation(frozenset(EVERYTHING))
@@ -193,13 +187,12 @@ def test_should_report_closed_tasks_on_disk_by_their_checkpoints_from_one_thread
     first.assign()
     assert first.directory.lock_owner(COUNT_0) is None, "what was not assigned is unlocked"
     assert first.work.manager.offset_sums() == {}
-    first.close()
 
 
 def test_should_not_make_another_thread_wait_for_a_directory_that_it_only_reports(
-    tmp_path: Path, guarantee: str
+    make: MakeRig, guarantee: str
 ) -> None:
-    thread = rig(tmp_path, guarantee, name="t-0")
+    thread = make(guarantee, name="t-0")
     thread.write(SENTENCES)
     thread.run(EVERYTHING)
     thread.work.manager.handle_revocation(frozenset(EVERYTHING))
@@ -213,7 +206,6 @@ def test_should_not_make_another_thread_wait_for_a_directory_that_it_only_report
         thread.assign()
         assert thread.directory.lock_owner(COUNT_0) is not None, "the assignment took nothing from it"
         other.submit(thread.directory.unlock, COUNT_0).result()
-    thread.close()
 
 
 def test_should_report_nothing_for_a_corrupt_task(thread: Rig) -> None:
@@ -224,8 +216,8 @@ def test_should_report_nothing_for_a_corrupt_task(thread: Rig) -> None:
     assert COUNT_0 not in thread.work.manager.offset_sums()
 
 
-def test_should_try_again_when_another_thread_still_has_the_directory(tmp_path: Path, guarantee: str) -> None:
-    thread = rig(tmp_path, guarantee)
+def test_should_try_again_when_another_thread_still_has_the_directory(make: MakeRig, guarantee: str) -> None:
+    thread = make(guarantee)
     locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -245,11 +237,10 @@ def test_should_try_again_when_another_thread_still_has_the_directory(tmp_path: 
     holder.join()
     thread.passes()
     assert thread.states() == {"active 1_0": "running"}
-    thread.close()
 
 
-def test_should_restore_beside_running_tasks_which_go_on(tmp_path: Path, guarantee: str) -> None:
-    thread = rig(tmp_path, guarantee, restore_batch_records=1)
+def test_should_restore_beside_running_tasks_which_go_on(make: MakeRig, guarantee: str) -> None:
+    thread = make(guarantee, restore_batch_records=1)
     thread.write(["the cat and the dog"] * 50)
     thread.run(EVERYTHING)
     thread.passes()
@@ -270,7 +261,6 @@ def test_should_restore_beside_running_tasks_which_go_on(tmp_path: Path, guarant
     assert max(restored_in_one_pass) <= 1
     thread.passes()
     assert thread.totals() == dict(thread.words)
-    thread.close()
 
 
 def test_should_wait_for_records_no_longer_than_to_the_next_commit(thread: Rig) -> None:
@@ -311,8 +301,8 @@ def words_written(thread: Rig) -> int:
     return sum(thread.log.end_offsets([TopicPartition(f"{APPLICATION}-words", number) for number in range(2)]).values())
 
 
-def test_should_write_what_was_sent_without_a_commit_when_the_log_has_no_more_records(tmp_path: Path) -> None:
-    thread = rig(tmp_path, AT_LEAST)
+def test_should_write_what_was_sent_without_a_commit_when_the_log_has_no_more_records(make: MakeRig) -> None:
+    thread = make(AT_LEAST)
     thread.run(EVERYTHING)
     thread.commits = False  # from here on the clock stands still
     thread.write(["the cat"])
@@ -322,11 +312,10 @@ def test_should_write_what_was_sent_without_a_commit_when_the_log_has_no_more_re
     thread.one_pass()
     assert thread.totals() == {"the": 1, "cat": 1}, "also behind the repartition topic"
     assert set(thread.committed().values()) == {0}, "where it began, and not how far it is"
-    thread.close()
 
 
-def test_should_let_records_come_together_for_linger_ms_while_the_log_has_more(tmp_path: Path) -> None:
-    thread = rig(tmp_path, AT_LEAST, max_poll_records=2, commit_interval_ms=3_600_000)
+def test_should_let_records_come_together_for_linger_ms_while_the_log_has_more(make: MakeRig) -> None:
+    thread = make(AT_LEAST, max_poll_records=2, commit_interval_ms=3_600_000)
     thread.run([SPLIT_0, SPLIT_1])
     thread.commits = False
     thread.write(["a"] * 12)
@@ -341,12 +330,11 @@ def test_should_let_records_come_together_for_linger_ms_while_the_log_has_more(t
     assert words_written(thread) == 9, "the second task had its turn after that"
     thread.passes(2)
     assert words_written(thread) == 12, "the last poll found nothing"
-    thread.close()
 
 
-def test_should_write_what_was_sent_before_it_waits(tmp_path: Path) -> None:
+def test_should_write_what_was_sent_before_it_waits(make: MakeRig) -> None:
     """Here a thread that was paused: its last poll was full, so more records were about to come."""
-    thread = rig(tmp_path, AT_LEAST, max_poll_records=2, linger_ms=1_000_000)
+    thread = make(AT_LEAST, max_poll_records=2, linger_ms=1_000_000)
     thread.run([SPLIT_0, SPLIT_1])
     thread.commits = False
     thread.write(["a"] * 2)
@@ -354,11 +342,10 @@ def test_should_write_what_was_sent_before_it_waits(tmp_path: Path) -> None:
     thread.paused.set()
     thread.one_pass()
     assert words_written(thread) == 2
-    thread.close()
 
 
-def test_should_write_what_a_punctuation_has_sent_without_a_commit(tmp_path: Path) -> None:
-    thread = rig(tmp_path, AT_LEAST)
+def test_should_write_what_a_punctuation_has_sent_without_a_commit(make: MakeRig) -> None:
+    thread = make(AT_LEAST)
     thread.run(EVERYTHING)
     runtime = thread.active(COUNT_0).runtime
 
@@ -370,11 +357,10 @@ def test_should_write_what_a_punctuation_has_sent_without_a_commit(tmp_path: Pat
     thread.clock.ms += 1
     thread.one_pass()
     assert thread.totals() == {"punctuated": 0}
-    thread.close()
 
 
-def test_should_write_nothing_without_a_commit_when_another_owner_has_claimed_the_task(tmp_path: Path) -> None:
-    thread = rig(tmp_path, AT_LEAST)
+def test_should_write_nothing_without_a_commit_when_another_owner_has_claimed_the_task(make: MakeRig) -> None:
+    thread = make(AT_LEAST)
     thread.run(EVERYTHING)
     thread.commits = False
     thread.write(["the cat"])
@@ -382,20 +368,6 @@ def test_should_write_nothing_without_a_commit_when_another_owner_has_claimed_th
     with pytest.raises(TaskMigrated, match="writing what was sent"):
         thread.passes(2)
     assert words_written(thread) == 0
-    thread.close()
-
-
-def test_should_give_up_when_what_was_sent_cannot_be_written_for_longer_than_task_timeout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    thread = rig(tmp_path, AT_LEAST, task_timeout_ms=5_000, commit_interval_ms=3_600_000)
-    thread.run([SPLIT_0])
-    thread.write(["a"] * 2)
-    monkeypatch.setattr(StreamsProducer, "send_now", busy)
-    thread.passes(4)
-    with pytest.raises(TaskTimeout, match=r"0_0.*task.timeout.ms"):
-        thread.passes(5)
-    thread.close()
 
 
 def test_should_leave_waiting_to_the_restore_when_nothing_runs(thread: Rig) -> None:
@@ -404,10 +376,10 @@ def test_should_leave_waiting_to_the_restore_when_nothing_runs(thread: Rig) -> N
 
 
 def test_should_have_opened_its_producer_when_it_has_to_take_over_what_it_follows(
-    tmp_path: Path, guarantee: str
+    make: MakeRig, guarantee: str
 ) -> None:
     log = WatchedLog()
-    thread = rig(tmp_path, guarantee, log=log)
+    thread = make(guarantee, log=log)
     thread.work.prepare_takeover()
     assert log.count("producer") == 0, "without a standby it need not hurry"
 
@@ -420,4 +392,3 @@ def test_should_have_opened_its_producer_when_it_has_to_take_over_what_it_follow
     assert log.count("producer") == 2
     thread.run([COUNT_0])
     assert log.count("producer") == 2
-    thread.close()
