@@ -123,11 +123,6 @@ def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() ->
         assert raised.value.retry_after_ms == 2_000
 
 
-def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:
-    with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
-        assert client.assignment("g", "m", min_generation=1, wait_ms=0) is None
-
-
 @pytest.mark.parametrize(
     "status,code,error",
     [

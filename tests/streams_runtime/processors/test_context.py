@@ -92,17 +92,6 @@ def test_should_refuse_to_forward_outside_of_processing() -> None:
         Holding.last.context.forward(Record(None, None, 0))
 
 
-def test_should_refuse_to_forward_from_init() -> None:
-    class Eager(PassOn):
-        def init(self, context: ProcessorContext) -> None:
-            context.forward(Record(None, None, 0))
-
-    graph = ProcessorGraph.build(Topology().add_source("in", "a").add_processor("eager", Eager, "in"), 0, "app")
-
-    with pytest.raises(StreamsRuntimeError, match="forwards outside of `process`"):
-        graph.init(RecordingRuntime())
-
-
 def test_should_give_the_open_store_of_the_task_when_connected() -> None:
     mine = EmptyStore("mine")
     graph = holding(RecordingRuntime(stores={"mine": mine, "other": EmptyStore("other")}), "mine")

@@ -94,16 +94,6 @@ def test_should_name_topics_in_full_and_know_each_stores_changelog() -> None:
     assert second.repartition_sources == {"app-by-word"}
 
 
-def test_should_restore_a_store_from_its_source_topic_when_that_serves_as_changelog() -> None:
-    topology = Topology().add_source("in", "table").add_processor("p", PassOn, "in")
-    topology.add_state_store(EmptyStoreBuilder("s"), "p").use_source_topic_as_changelog("s", "table")
-
-    graph = ProcessorGraph.build(topology, 0, "app")
-
-    assert graph.store_changelogs == {"s": "table"}
-    assert graph.source_changelogs == {"s": "table"}
-
-
 def test_should_tell_how_a_source_reads() -> None:
     source = ProcessorGraph.build(two_subtopologies(), 0, "app").sources["a"]
 
@@ -162,17 +152,6 @@ def test_should_init_and_close_processors_parents_first() -> None:
     graph.close()
 
     assert history == [("one", "init"), ("two", "init"), ("one", "close"), ("two", "close")]
-
-
-def test_should_run_again_after_close_as_a_revived_task_does() -> None:
-    history: History = []
-    graph = started(Topology().add_source("in", "a").add_processor("one", telling("one", history), "in"))
-
-    graph.close()
-    graph.init(RecordingRuntime())
-    graph.sources["a"].receiver("k", "v", 5, ())
-
-    assert history == [("one", "init"), ("one", "close"), ("one", "init"), ("one", "v"), ("one", "done")]
 
 
 def test_should_refuse_to_initialise_twice() -> None:

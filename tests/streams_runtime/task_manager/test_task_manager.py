@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.states import RestoreOrigin, TaskState
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.standby_task import StandbyTask
@@ -254,19 +254,6 @@ def test_should_abort_the_whole_transaction_when_a_corrupt_task_wrote_in_it(make
     thread.passes()
     assert thread.totals() == dict(thread.words)
     assert thread.written() == sum(thread.words.values())
-
-
-def test_should_raise_task_migrated_when_another_has_claimed_the_task(thread: Rig) -> None:
-    thread.write(SENTENCES)
-    thread.run([SPLIT_0])
-    thread.write(SENTENCES)
-    thread.log.claim(APPLICATION, [TopicPartition("lines", 0)])
-    with pytest.raises(TaskMigrated):
-        thread.passes()
-    thread.work.manager.handle_lost_all()
-    thread.run([SPLIT_0])
-    thread.passes()
-    assert thread.committed()["lines-0"] == 20
 
 
 def test_should_go_through_all_tasks_and_raise_the_worst_when_closing_fails(

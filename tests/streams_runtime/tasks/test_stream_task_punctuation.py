@@ -78,21 +78,6 @@ def at_wall_clock(one: RunningTask, made: Ticking, *advances: int) -> list[list[
     return fired
 
 
-def test_should_punctuate_stream_time_first_at_the_first_record_then_every_interval(tmp_path: Path) -> None:
-    topology, made = ticking(plan_every(10, STREAM))
-    one = RunningTask(tmp_path, topology).start()
-    assert not one.task.maybe_punctuate_stream_time()
-    assert at_stream_times(one, made, 7, 9, 10, 12, 45, 49, 50) == [[7], [], [10], [], [45], [], [50]]
-
-
-def test_should_punctuate_wall_clock_time_first_after_the_interval(tmp_path: Path) -> None:
-    topology, made = ticking(plan_every(10, WALL))
-    one = RunningTask(tmp_path, topology).start()
-    assert one.task.next_wall_clock_punctuation_ms() == START_MS + 10
-    assert at_wall_clock(one, made, 0, 9, 1, 9, 1, 35, 4, 1) == [[], [], [10], [], [20], [55], [], [60]]
-    assert one.task.next_wall_clock_punctuation_ms() == START_MS + 70
-
-
 def test_should_stop_when_cancelled_from_inside_the_callback(tmp_path: Path) -> None:
     def plan(made: Ticking) -> None:
         def punctuate(time_ms: int) -> None:
