@@ -25,11 +25,6 @@ from tests.streams_runtime.manual_clock import ManualClock
 DROPPED, WARNED = NoticeCode.RECORDS_DROPPED, NoticeCode.WARNINGS_LOGGED
 
 
-def test_should_have_nothing_to_tell_at_first() -> None:
-    board = NoticeBoard(ManualClock())
-    assert (board.version, board.newest()) == (0, ())
-
-
 def test_should_add_up_what_is_under_a_code_and_name_the_most_first() -> None:
     clock = ManualClock()
     board = NoticeBoard(clock)
