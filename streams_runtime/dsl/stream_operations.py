@@ -72,7 +72,7 @@ def processed(
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
-    node = ProcessorGraphNode(node_name, supplier, connected_stores=stores, changes_key=True, changes_value=True)
+    node = ProcessorGraphNode(node_name, supplier, connected_stores=tuple(stores), changes_key=True, changes_value=True)
     return replace(stream.then(node), key_serde=None, value_serde=None, repartition_required=True)
 
 

@@ -168,6 +168,10 @@ class CoordinatorClient:
         """The history of rebalances, as the service lists it."""
         return self._get(f"{group_path(group_id)}/rebalances")
 
+    def rebalance(self, group_id: str, generation_id: int) -> dict[str, object]:
+        """One recorded rebalance, a rebalance/1 document."""
+        return self._get(f"{group_path(group_id)}/rebalances/{generation_id}")
+
     def explanations(self, group_id: str, generation_id: int) -> dict[str, object]:
         """Why every task is where that rebalance put it."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}/explain")

@@ -18,7 +18,7 @@ from streams_runtime.serdes import LONG, STRING, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.driven import driven
-from tests.streams_runtime.processors.recording_runtime import RecordingRuntime
+from tests.streams_runtime.processors.recording_runtime import PassOn, RecordingRuntime
 
 
 def source(builder: StreamsBuilder, topic: str = "in") -> KStream[str, str]:
@@ -48,6 +48,14 @@ def test_should_peek_at_records_that_pass_and_end_with_for_each() -> None:
     with driven(builder) as run:
         run.pipe("in", ("a", "1", 1), ("b", "2", 2))
     assert seen == [("peek", "a", "1"), ("each", "a", "1"), ("peek", "b", "2"), ("each", "b", "2")]
+
+
+def test_should_connect_a_processor_to_the_stores_that_were_named_when_it_was_added() -> None:
+    builder, names = StreamsBuilder(), ["store"]
+    builder.add_state_store(key_value_store("store", STRING, LONG))
+    source(builder).process(PassOn, stores=names, name="own")
+    names.clear()
+    assert "Processor: own (stores: [store])" in builder.build().describe()
 
 
 def test_should_write_to_the_partition_that_the_partitioner_names() -> None:

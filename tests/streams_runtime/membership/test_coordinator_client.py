@@ -64,6 +64,12 @@ def test_should_escape_names_in_addresses() -> None:
         assert [asked.path for asked in service.asked] == ["/v1/groups/a%2Fb/members/m%3Fn%20c"]
 
 
+def test_should_give_one_recorded_rebalance() -> None:
+    with stub_service(Answer(200, {"version": "rebalance/1"})) as service, CoordinatorClient(service.url) as client:
+        assert client.rebalance("g", 4) == {"version": "rebalance/1"}
+        assert [asked.path for asked in service.asked] == ["/v1/groups/g/rebalances/4"]
+
+
 def test_should_give_the_bytes_when_the_assignment_is_there() -> None:
     document = {"generation_id": 4, "assignment": base64.b64encode(b"\x00\x01\xff").decode(), "followup": True}
     with stub_service(Answer(200, document)) as service, CoordinatorClient(service.url) as client:
