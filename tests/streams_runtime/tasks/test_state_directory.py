@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from assignor.errors import InputError
 from assignor.types import ProcessId, TaskId
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
@@ -45,6 +46,17 @@ def test_should_make_new_directories_for_their_owner_only_and_leave_others_alone
     assert mode(there) == 0o755
     for new in ("new", "new/state", "new/state/app", "new/state/app/0_1"):
         assert mode(there / new) == 0o700
+
+
+@pytest.mark.parametrize("application_id", ["", ".", "..", "a/b"])
+def test_should_refuse_an_application_id_that_is_no_name_of_a_directory(tmp_path: Path, application_id: str) -> None:
+    with pytest.raises(InputError, match=r"application\.id"):
+        StateDirectory(tmp_path, application_id, SystemClock())
+
+
+def test_should_refuse_a_task_whose_name_leads_elsewhere(directory: StateDirectory) -> None:
+    with pytest.raises(ProcessorStateError, match="cannot have a directory"):
+        directory.task_directory(TaskId(0, 1, "../../x"))
 
 
 def test_should_find_the_same_process_id_again_and_another_in_another_directory(tmp_path: Path) -> None:
