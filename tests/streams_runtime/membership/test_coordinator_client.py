@@ -80,6 +80,11 @@ def test_should_give_the_bytes_when_the_assignment_is_there() -> None:
         ]
 
 
+def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:
+    with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
+        assert client.assignment("g", "m", min_generation=1, wait_ms=0) is None
+
+
 def test_should_take_the_bytes_alone_when_the_service_sends_them_raw() -> None:
     headers = (
         ("Content-Type", "application/octet-stream"),
@@ -119,6 +124,33 @@ def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
             "members": {"m": {"generation_id": 6, "task_offset_sums": {"0_3": 5}}, "n": {"generation_id": 0}},
             "known": "ab",
         }
+
+
+def test_should_end_a_held_heartbeat_when_another_thread_breaks_it_off() -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    class Noting(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            asked.set()
+            return released.wait(timeout)
+
+    failures: list[BaseException] = []
+    with stub_service(Answer(200, {}, after=Noting())) as service, CoordinatorClient(service.url) as client:
+        heartbeats = client.process_heartbeats("g")
+
+        def send() -> None:
+            with pytest.raises(CoordinatorUnavailable) as raised:
+                heartbeats.send({"m": MemberHeartbeat(0)}, wait_ms=60_000)
+            failures.append(raised.value)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        assert asked.wait(30.0)
+        heartbeats.break_off()
+        sending.join(30.0)
+        assert not sending.is_alive()
+        released.set()
+    assert len(failures) == 1
 
 
 def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() -> None:

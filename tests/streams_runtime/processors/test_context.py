@@ -92,6 +92,22 @@ def test_should_refuse_to_forward_outside_of_processing() -> None:
         Holding.last.context.forward(Record(None, None, 0))
 
 
+def test_should_forward_from_close_as_kafka_does() -> None:
+    class Flushing(PassOn):
+        def close(self) -> None:
+            self.context.forward(Record(b"last", None, 0))
+
+    topology = Topology().add_source("in", "a").add_processor("flushing", Flushing, "in")
+    topology.add_processor("below", PassOn, "flushing").add_sink("out", "b", "below")
+    runtime = RecordingRuntime()
+    graph = ProcessorGraph.build(topology, 0, "app")
+    graph.init(runtime)
+
+    graph.close()
+
+    assert runtime.sent == [Sent("b", b"last", None, 0, ())]
+
+
 def test_should_give_the_open_store_of_the_task_when_connected() -> None:
     mine = EmptyStore("mine")
     graph = holding(RecordingRuntime(stores={"mine": mine, "other": EmptyStore("other")}), "mine")
@@ -156,6 +172,14 @@ def test_should_refuse_an_interval_under_one_millisecond_and_a_start_before_the_
         inside(graph, lambda context: context.schedule(0, PunctuationType.STREAM_TIME, print))
     with pytest.raises(StreamsRuntimeError, match="cannot start before the epoch, at -1 ms"):
         inside(graph, lambda context: context.schedule(1, PunctuationType.STREAM_TIME, print, start_time_ms=-1))
+
+
+def test_should_refuse_a_punctuation_without_a_function_to_call() -> None:
+    with pytest.raises(StreamsRuntimeError, match=r"processor holding: a punctuation needs an .* not 10 and None"):
+        inside(
+            holding(RecordingRuntime()),
+            lambda context: context.schedule(10, PunctuationType.STREAM_TIME, None),
+        )
 
 
 def test_should_forward_from_a_punctuator_and_name_its_node_when_it_fails() -> None:

@@ -47,6 +47,14 @@ class FailsToClose(Processor[Any, Any]):
         raise Trouble("close")
 
 
+def test_should_drop_records_that_come_while_it_does_not_run(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a")
+    one.task.suspend()
+    one.poll()
+    assert (one.task.buffered_records, one.process()) == (0, 0)
+
+
 def test_should_begin_anew_when_resumed_before_it_was_initialised(tmp_path: Path) -> None:
     one = RunningTask(tmp_path, counting())
     one.task.suspend()
