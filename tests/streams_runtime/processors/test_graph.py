@@ -94,6 +94,16 @@ def test_should_name_topics_in_full_and_know_each_stores_changelog() -> None:
     assert second.repartition_sources == {"app-by-word"}
 
 
+def test_should_restore_a_store_from_its_source_topic_when_that_serves_as_changelog() -> None:
+    topology = Topology().add_source("in", "table").add_processor("p", PassOn, "in")
+    topology.add_state_store(EmptyStoreBuilder("s"), "p").use_source_topic_as_changelog("s", "table")
+
+    graph = ProcessorGraph.build(topology, 0, "app")
+
+    assert graph.store_changelogs == {"s": "table"}
+    assert graph.source_changelogs == {"s": "table"}
+
+
 def test_should_tell_how_a_source_reads() -> None:
     source = ProcessorGraph.build(two_subtopologies(), 0, "app").sources["a"]
 

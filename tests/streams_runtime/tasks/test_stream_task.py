@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assignor.types import TopicPartition
+from assignor.types import LATEST_OFFSET, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.common.states import TaskState
@@ -193,6 +193,18 @@ def test_should_open_stores_when_initialised_and_processors_when_restored(tmp_pa
     assert state(one) is TaskState.RUNNING
     one.write(IN, "a")
     assert one.run() == 1
+
+
+def test_should_report_the_end_of_changelogs_only_while_it_runs(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting())
+    assert one.task.changelog_offsets() == {COUNTS: 0}
+    one.start()
+    assert one.task.changelog_offsets() == {COUNTS: LATEST_OFFSET}
+    one.write(IN, "a", "b")
+    one.run()
+    one.commit()
+    one.task.suspend()
+    assert one.task.changelog_offsets() == {COUNTS: 2}
 
 
 def test_should_read_on_from_the_committed_offset_with_its_partition_time(tmp_path: Path) -> None:

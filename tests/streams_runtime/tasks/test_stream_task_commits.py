@@ -11,6 +11,7 @@ from streams_runtime.common.errors import TaskMigrated
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
+from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,
     COUNTS,
@@ -131,6 +132,20 @@ def test_should_commit_work_of_the_transaction_after_an_aborted_one(tmp_path: Pa
     one.write(IN, "a")
     one.run()
     assert (one.commit(), one.output()) == ({IN: 1}, ["A"])
+
+
+def test_should_count_from_the_last_checkpoint_while_it_runs_at_least_once(tmp_path: Path) -> None:
+    """Each checkpoint has the thread wait until the stores are on disk."""
+    one = RunningTask(tmp_path, counting())
+    one.state.checkpoint_delta = 3
+    one.start()
+    checkpoints = []
+    for _ in range(10):
+        one.write(IN, "x")
+        one.run()
+        one.commit()
+        checkpoints.append(one.checkpoint)
+    assert checkpoints == [{COUNTS: last} for last in (OFFSET_UNKNOWN,) * 3 + (3,) * 4 + (7,) * 3]
 
 
 def test_should_checkpoint_at_least_once_when_restored(tmp_path: Path) -> None:
