@@ -29,6 +29,13 @@ def test_should_need_nothing_before_the_first_change() -> None:
     assert (changes.needed_from, changes.needed, changes.newest_ms) == (500, 1, DAY_MS)
 
 
+def test_should_not_need_less_because_of_late_changes() -> None:
+    changes = NeededChanges(HOUR_MS)
+    for timestamp_ms in (DAY_MS, DAY_MS + HOUR_MS // 2, DAY_MS + 1, DAY_MS):
+        changes.sent([timestamp_ms])
+    assert (changes.needed_from, changes.needed) == (0, 4)
+
+
 def test_should_take_the_offsets_that_the_log_gave() -> None:
     """Between the changes of two transactions lies a marker; from the second on it is known before."""
     changes = NeededChanges(HOUR_MS)

@@ -246,6 +246,16 @@ def test_should_refuse_to_start_when_nothing_is_committed_and_auto_offset_reset_
         one.start()
 
 
+def test_should_go_on_by_auto_offset_reset_when_its_position_is_gone(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "b", "c")
+    one.log.delete_records({IN: 2})
+    one.task.reset_offsets({IN: 0, OTHER: 0})
+    one.run()
+    assert one.output() == ["C"]
+    assert one.commit() == {IN: 3}
+
+
 def test_should_initialise_processors_again_when_the_log_was_away_in_init(tmp_path: Path) -> None:
     tries: list[int] = []
 
