@@ -113,6 +113,19 @@ def test_should_tell_of_a_log_that_ends_before_the_group(caplog: pytest.LogCaptu
     assert len(caplog.records) == 1
 
 
+def test_should_tell_how_many_windows_a_restore_lacks() -> None:
+    kept = Kept()
+    kept.losses.windows_missing("clicks", TopicPartition("app-clicks-changelog", 3), 100, 1_300)
+    assert kept.counted() == {"clicks": 1_200}
+    assert kept.told() == {
+        NoticeCode.WINDOWS_MISSING: (
+            1_200,
+            "app-clicks-changelog-3: 1,200 windows at most are missing in store clicks: its changelog "
+            "starts at offset 1300, and was needed from 100 on",
+        )
+    }
+
+
 def test_should_tell_of_windows_at_risk_once_with_what_helps_and_again_when_it_is_worse() -> None:
     kept = Kept()
     hour_ms, day_ms = 3_600_000, 86_400_000

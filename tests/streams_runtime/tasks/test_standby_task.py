@@ -13,11 +13,12 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import (
     ProcessorStateError,
     StreamsRuntimeError,
+    TaskTimeout,
 )
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
-from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.tasks.standby_task import CHECKPOINT_INTERVAL_MS, StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from tests.streams_runtime.manual_clock import ManualClock
@@ -108,6 +109,21 @@ def test_should_run_as_soon_as_its_stores_are_open(start: StartStandby) -> None:
     assert standby.store.context.changes is None, "a standby writes no changelog"
     standby.task.initialize_if_needed()
     assert standby.store.done == ["open counts"]
+
+
+@both_guarantees
+def test_should_commit_by_a_checkpoint_first_and_then_when_one_is_due(start: StartStandby, exactly_once: bool) -> None:
+    standby = start(exactly_once=exactly_once)
+    assert not standby.task.commit_needed(), "it has no state yet"
+    standby.task.initialize_if_needed()
+    for offset, due in ((5, True), (6, False), (10_005, False), (10_006, True), (10_007, False)):
+        standby.clock.advance(CHECKPOINT_INTERVAL_MS)
+        standby.update(offset, (b"a", b"%d" % offset))
+        assert standby.task.commit_needed() is due
+        if due:
+            standby.commit()
+            assert standby.on_disk() == {COUNTS: offset}
+    assert standby.store.done.count("flush counts") == 2, "the disk has what the checkpoint promises, and no more often"
 
 
 def test_should_flush_its_stores_once_in_five_seconds_however_much_it_reads(start: StartStandby) -> None:
@@ -220,3 +236,13 @@ def test_should_close_the_stores_of_an_active_task_when_it_ends_before_it_was_in
     assert not standby.store.is_open
     assert standby.on_disk() == ({COUNTS: 0} if clean else {})
     assert standby.directory.lock_owner(TASK) is None
+
+
+def test_should_time_out_when_it_makes_no_progress_for_task_timeout_ms(start: StartStandby) -> None:
+    task = start().task
+    task.maybe_init_task_timeout_or_throw(10_000, OSError("slow"))
+    task.maybe_init_task_timeout_or_throw(11_000, OSError("slow"))
+    with pytest.raises(TaskTimeout, match=r"0_1.*within 1001 ms.*slow"):
+        task.maybe_init_task_timeout_or_throw(11_001, OSError("slow"))
+    task.clear_task_timeout()
+    task.maybe_init_task_timeout_or_throw(20_000, OSError("slow"))

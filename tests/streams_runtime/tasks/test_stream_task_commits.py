@@ -148,6 +148,17 @@ def test_should_have_to_commit_what_a_processor_wrote_in_init(tmp_path: Path, co
     assert not one.task.commit_needed()
 
 
+def test_should_process_nothing_while_a_transaction_is_about_to_end(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, configs=EXACTLY_ONCE).start()
+    one.write(IN, "a", "b")
+    one.poll()
+    one.process(1)
+    one.task.prepare_commit()
+    assert (one.task.is_process_ready(0), one.process()) == (False, 0)
+    one.commit()  # the second try of one that timed out
+    assert one.process() == 1
+
+
 def test_should_commit_work_of_the_transaction_after_an_aborted_one(tmp_path: Path) -> None:
     one = RunningTask(tmp_path, configs=EXACTLY_ONCE).start()
     one.producer.send(OUT, b"k", b"from another task", 1)
