@@ -18,6 +18,7 @@ from streams_runtime.common.states import InstanceState, RestoreOrigin
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
+from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
 from streams_runtime.threads.thread_work import ThreadWork
 from tests.checkout import ROOT
 from tests.streams_runtime.running_group import (
@@ -93,6 +94,21 @@ def test_should_start_from_its_checkpoints_when_it_comes_back_to_its_state_direc
     restored = {each.task_id: (each.origin, each.records) for each in told.restores}
     with_state = {task for task in restored if restored[task] != (RestoreOrigin.BEGINNING, 0)}
     assert {restored[task] for task in with_state} == {(RestoreOrigin.CHECKPOINT, 0)}
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+
+
+def test_should_not_take_state_of_another_log_for_its_own(group: Group) -> None:
+    group.declare(standbys=0)
+    group.write(SOME_LINES)
+    first = group.start("a", num_stream_threads=1)
+    group.wait_until_counted()
+    assert first.close(TIMEOUT_S)
+    (group.directory / "a" / group.id / CLUSTER_FILE_NAME).write_text("that of another log")
+    told = RememberingListener()
+    second = group.start("a", listener=told, num_stream_threads=1)
+    group.wait_until_settled(second, standbys=0)
+    assert {each.origin for each in told.restores} == {RestoreOrigin.BEGINNING}
     group.write(SOME_LINES)
     group.wait_until_counted()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assignor.types import LATEST_OFFSET, TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import LockError, StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.common.states import TaskState
 from streams_runtime.logs.log_errors import LogTimeout
@@ -193,6 +194,18 @@ def test_should_open_stores_when_initialised_and_processors_when_restored(tmp_pa
     assert state(one) is TaskState.RUNNING
     one.write(IN, "a")
     assert one.run() == 1
+
+
+def test_should_try_again_when_another_thread_has_the_directory(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting())
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(one.directory.lock, TASK).result()
+        with pytest.raises(LockError):
+            one.task.initialize_if_needed()
+        assert (one.task.state, one.log.calls) == (TaskState.CREATED, [])
+        other.submit(one.directory.unlock, TASK).result()
+    one.start()
+    assert state(one) is TaskState.RUNNING
 
 
 def test_should_report_the_end_of_changelogs_only_while_it_runs(tmp_path: Path) -> None:
