@@ -13,7 +13,7 @@ import pytest
 
 from assignor.snapshot import Member
 from coordinator_api.store.store_errors import StoreError
-from coordinator_api.views.wording import count, hold_text
+from coordinator_api.views import count, hold_text
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.http.tenants import Tenants
 from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported

@@ -15,29 +15,53 @@ from assignor.task_assignors.base import Placement, PlacementProblem
 from coordinator_api.errors import AssignorNotListed
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.definitions import DocumentBounds
-from coordinator_api.views.wording import count
+from coordinator_api.views import count
+from rebalance_analysis.presentation.quantities import clock_duration
 from rebalance_analysis.simulate import ForecastModel
 from tests.coordinator_api.http.tenants import Tenants
-from tests.coordinator_api.reported_rebalances import reported
+from tests.coordinator_api.reported_rebalances import SECOND, reported
 from tests.coordinator_api.web.visitors import browser_of, declared, settled_member, soup
 from tests.program import assignor, smoke
 
+MEASURES = (
+    *("active_moved", "active_started", "standby_moved", "warm_ups", "records_to_restore"),
+    *("clients", "threads", "skew", "active_skew"),
+)
+CASES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "more-instances": ("add=2x2&standbys=1", ("--add-instances", "2x2", "--set", "num.standby.replicas=1")),
+    "one-less": (f"remove={SECOND}&threads=3", ("--remove", SECOND, "--threads", "3")),
+    "far-behind": (
+        "add=1x1&warm_ups=1&lag=50&lags=*%3D900",
+        (
+            *("--add-instances", "1x1", "--lags", "*=900"),
+            *("--set", "acceptable.recovery.lag=50", "--set", "max.warmup.replicas=1"),
+        ),
+    ),
+    "another-assignor": (
+        "add=1x1&assignor=LegacyStickyTaskAssignor",
+        ("--add-instances", "1x1", "--assignor", "LegacyStickyTaskAssignor"),
+    ),
+}
 
-async def test_should_give_what_the_commands_give_number_by_number(service: Tenants, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize(("query", "changes"), CASES.values(), ids=CASES)
+async def test_should_give_what_the_commands_give_number_by_number(
+    service: Tenants, tmp_path: Path, query: str, changes: tuple[str, ...]
+) -> None:
     olga = await service.client("olga")
     assert (await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 3))).is_success
     recording = tmp_path / "jvm.jsonl.gz"
     recording.write_bytes(gzip.compress((await olga.get("/v1/groups/jvm/rebalances/3")).content + b"\n"))
-    options = [str(recording), "--add-instances", "2x2", "--set", "num.standby.replicas=1", "-o", "json"]
+    options = [str(recording), *changes, "-o", "json"]
     difference = json.loads(assignor("what-if", *options).stdout)
     ahead = json.loads(assignor("simulate", *options).stdout)["forecast"]
 
     rita = await browser_of(service, "rita")
-    answer = await rita.get("/ui/groups/jvm/what-if?generation=3&add=2x2&standbys=1")
+    answer = await rita.get(f"/ui/groups/jvm/what-if?generation=3&{query}")
 
     assert answer.status_code == 200
     page = soup(answer)
-    for key in ("active_moved", "active_started", "standby_moved", "warm_ups", "records_to_restore", "clients", "skew"):
+    for key in MEASURES:
         row = page.select_one(f"#measure-{key}")
         assert row is not None
         assert [each.text for each in row.select("td")] == [
@@ -46,13 +70,21 @@ async def test_should_give_what_the_commands_give_number_by_number(service: Tena
     assert [each.text for each in page.select("#changed-tasks tbody th")] == [
         each["task"] for each in difference["tasks"]
     ]
-    rounds = [[cell.text for cell in row.select("td.number")] for row in page.select("#rounds tbody tr")]
-    assert rounds == [
-        [str(each["number"]), count(len(each["moved"])), count(len(each["warming_up"])), count(each["unowned"])]
+    assert [[cell.text for cell in row.select("td")] for row in page.select("#rounds tbody tr")] == [
+        [
+            *(str(each["number"]), clock_duration(each["at_ms"]), each["trigger"]),
+            *(count(len(each["moved"])), count(len(each["warming_up"])), count(each["unowned"])),
+        ]
         for each in ahead["rounds"]
     ]
-    totals = {each.text for each in page.select(".facts dd")}
-    assert {count(ahead["active_moves"]), f"{count(ahead['unowned_ms'])}\u00a0ms"} <= totals
+    assert [each.text for each in page.select(".picture title")] == [
+        f"Rebalance {each['number']}, {clock_duration(each['at_ms'])}: "
+        f"{len(each['moved'])} move, {len(each['warming_up'])} warm up"
+        for each in ahead["rounds"]
+    ]
+    facts = [each.text for each in page.select("section[aria-labelledby=forecast] .facts dd")]
+    assert facts[1:4] == [count(ahead[key]) for key in ("active_moves", "standby_moves", "warm_ups")]
+    assert facts[4:6] == [f"{count(ahead[key])}\u00a0ms" for key in ("unowned_ms", "unowned_longest_ms")]
 
 
 async def test_should_start_from_the_group_as_it_is_now(service: Tenants) -> None:
