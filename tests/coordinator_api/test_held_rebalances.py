@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.coordinator_api.group_members import settle
-from tests.coordinator_api.held_rebalance import ADA, ALL, held_rebalance, last_rebalance
+from tests.coordinator_api.held_rebalance import ADA, held_rebalance, last_rebalance
 from tests.coordinator_api.service_process import ServiceProcess
 
 QUICK = ("--group-initial-rebalance-delay-ms", "50")
@@ -29,26 +29,3 @@ def test_should_carry_out_after_a_kill_what_was_computed_before_it(tmp_path: Pat
         assert (first.fetch().status_code, second.fetch().status_code) == (200, 200)
         settle(first, second)
         assert (len(first.active), len(second.active)) == (2, 2)
-
-
-def test_should_keep_every_task_after_a_kill_that_follows_a_discard(tmp_path: Path) -> None:
-    service = ServiceProcess(tmp_path, *QUICK)
-    with service:
-        first, second = held_rebalance(service.client())
-
-        discarded = first.client.post(f"{first.path}/discard", params={"reason": "not now"}, headers=ADA)
-        assert (discarded.status_code, discarded.json()) == (200, {"generation_id": 2})
-        service.kill()
-        service.start()
-        first.client = second.client = service.client()
-
-        assert (first.fetch().status_code, second.fetch().status_code) == (200, 200)
-        settle(first, second)
-        assert (first.active, second.active) == (ALL, ())
-        stored = last_rebalance(first)
-        assert (stored["generation_id"], stored["outcome"]) == (2, "stable")
-        hold = stored["hold"]
-        assert isinstance(hold, dict)
-        assert (hold["ended"], hold["by"], hold["reason"]) == ("discarded", "ada/1 at 127.0.0.1", "not now")
-        document = first.client.get(f"{first.path}/rebalances/2").json()
-        assert document["input"]["steering"] == {"keeps_owned": True}

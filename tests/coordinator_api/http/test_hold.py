@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
+from tests.coordinator_api.group_members import new_group, problem, settle
 from tests.coordinator_api.held_rebalance import ADA, HOUR_MS, held_rebalance, last_rebalance
 
 ADA_SAYS = "ada/1 at 127.0.0.1"
@@ -80,33 +80,6 @@ def test_should_carry_out_what_is_approved_and_say_so_in_the_history(client: htt
     settle(first, second)
     assert (len(first.active), len(second.active)) == (2, 2)
     assert client.get(f"{first.path}/hold").json()["held"] is None
-
-
-def test_should_ask_again_after_a_join_and_say_what_became_of_the_first_one(client: httpx.Client) -> None:
-    first, second = held_rebalance(client)
-
-    third = HttpMember(client, first.path.rpartition("/")[2])
-    third.subscribe()
-
-    replaced = last_rebalance(first)
-    hold: Any = replaced["hold"]
-    _times(hold, "since_ms", "at_ms")
-    assert (replaced["outcome"], hold) == ("held", {"ended": "replaced", "by": None, "reason": "member-joined"})
-    assert (first.heartbeat().json()["rejoin"], second.heartbeat().json()["rejoin"]) == (True, True)
-
-
-def test_should_refuse_another_generation_than_the_one_that_waits(client: httpx.Client) -> None:
-    first, _ = held_rebalance(client)
-
-    refused = [
-        client.post(f"{first.path}/approve", params={"generation": 1}),
-        client.post(f"{first.path}/discard", params={"generation": 3, "reason": "no"}),
-    ]
-
-    assert [problem(one) for one in refused] == [(409, "ILLEGAL_GENERATION")] * 2
-    assert refused[0].json()["detail"] == (
-        "generation 1 does not wait for approval; generation 2 does: look at that one"
-    )
 
 
 def test_should_refuse_when_nothing_waits_and_when_no_reason_is_given(client: httpx.Client) -> None:

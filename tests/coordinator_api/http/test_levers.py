@@ -29,15 +29,6 @@ def test_should_start_a_rebalance_with_the_reason_of_the_operator(client: httpx.
     assert member.heartbeat().json()["rejoin"] is True
 
 
-def test_should_refuse_to_rebalance_a_group_without_members(client: httpx.Client) -> None:
-    refused = client.post(f"/v1/groups/{new_group(client)}/rebalance")
-
-    assert problem(refused) == (404, "UNKNOWN_MEMBER_ID")
-    assert refused.json()["detail"] == (
-        "the group has no members, so there is nothing to rebalance; the first instance that joins starts one"
-    )
-
-
 def test_should_tell_members_of_a_pause_until_it_is_resumed(client: httpx.Client) -> None:
     member = settled_member(client)
     before = member.heartbeat().json()
@@ -77,10 +68,6 @@ def test_should_refuse_a_large_body_of_a_lever(client: httpx.Client) -> None:
     assert problem(client.put("/v1/groups/g/rejoin-grace", json=body)) == (413, "MESSAGE_TOO_LARGE")
 
 
-def test_should_show_all_levers_off_at_first(client: httpx.Client) -> None:
-    assert levers_of(client, settled_member(client)) == OFF
-
-
 def test_should_say_what_a_drained_instance_waits_for_and_when_it_can_be_stopped(client: httpx.Client) -> None:
     member = settled_member(client)
     at = f"{member.path}/drain"
@@ -109,17 +96,6 @@ def test_should_refuse_to_drain_what_the_group_does_not_have(client: httpx.Clien
     assert problem(client.post(at, params={"member": "m", "instance": stranger})) == (422, "INVALID_REQUEST")
     assert problem(client.get(at)) == (422, "INVALID_REQUEST")
     assert client.get(member.path).json()["draining"] is False
-
-
-def test_should_say_who_switched_promotion_on(client: httpx.Client) -> None:
-    member = settled_member(client)
-
-    assert client.put(f"{member.path}/promotion", params={"reason": "soon"}, headers=ADA).status_code == 204
-    promotion = client.get(member.path).json()["levers"]["promotion"]
-    assert client.delete(f"{member.path}/promotion").status_code == 204
-
-    assert (promotion["by"], promotion["reason"]) == ("ada/1 at 127.0.0.1", "soon")
-    assert levers_of(client, member) == OFF
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import program
 from tests.coordinator_api.group_members import HttpMember, new_group, settled_member
-from tests.coordinator_api.service_process import ServiceProcess
 
 DROPPED = {"code": "RECORDS_DROPPED", "text": "late for a closed window, SUM: 1,300", "count": 1_300, "at_ms": 1}
 
@@ -42,13 +40,3 @@ def test_should_show_the_newest_that_a_process_told(member: HttpMember) -> None:
 def test_should_not_listen_to_a_member_that_is_not_in_the_group(member: HttpMember) -> None:
     assert beat(member, DROPPED, member_id="somebody").status_code == 200
     assert told(member) == []
-
-
-def test_should_show_them_with_the_group_in_80_columns(service: ServiceProcess, member: HttpMember) -> None:
-    beat(member, {**DROPPED, "text": "late for a closed window, SUM: 1,300 (up to 4:02:11 after its grace of 0:01:00)"})
-    group_id = member.path.rpartition("/")[2]
-
-    shown = program.assignor("groups", "describe", group_id, "--coordinator", service.url).stdout
-
-    assert "\nRECORDS_DROPPED: late for a closed window, SUM: 1,300 (up to 4:02:11 after its\n  grace" in shown
-    assert max(map(len, shown.splitlines())) <= 80

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from jsonschema import Draft202012Validator
 from starlette.routing import Route
 
 from coordinator_api.http.app import create_app
@@ -184,6 +185,7 @@ def test_should_let_everybody_make_the_calls_of_their_right_and_no_others(
 ) -> None:
     shared = _new_place(admin)
     before = admin.get(f"/v1/groups/{shared.group}/rebalances").json()
+    document = admin.get("/openapi.json").json()
     wrong = []
     with service.client(None if caller == STRANGER else caller) as client:
         for call in sorted(RIGHTS.keys() & built):
@@ -195,6 +197,8 @@ def test_should_let_everybody_make_the_calls_of_their_right_and_no_others(
                 sent = Sent("/v1/tokens", {"name": "other-one", "right": "reader", "groups": "other-*"})
             answer = _send(client, call[0], sent)
             found = 200 if answer.is_success or answer.is_redirect else answer.status_code
+            if answer.is_success and answer.content:
+                _check_as_described(document, call, answer)
             if found != expected:
                 wrong.append((call, expected, answer.status_code, answer.text))
 
@@ -202,6 +206,16 @@ def test_should_let_everybody_make_the_calls_of_their_right_and_no_others(
     assert admin.get(f"/v1/groups/{shared.group}/rebalances").json() == before
     listed = {each["name"] for each in admin.get("/v1/tokens").json()["tokens"]}
     assert shared.token in listed
+
+
+def _check_as_described(document: Any, call: Call, answer: httpx.Response) -> None:
+    """Its status, its type and its form are those of the OpenAPI document, which has no pages."""
+    if call[1] in document["paths"]:
+        operation = document["paths"][call[1]][call[0].lower()]
+        media_type = answer.headers["content-type"].partition(";")[0]
+        schema = operation["responses"][str(answer.status_code)]["content"][media_type]["schema"]
+        if media_type == "application/json":
+            Draft202012Validator({**schema, "components": document["components"]}).validate(answer.json())
 
 
 def test_should_have_a_right_for_every_address_and_nothing_else(built: set[tuple[str, str]]) -> None:
