@@ -147,30 +147,26 @@ def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
     assignor that is no longer there. `stored`: as the repository has it.
     """
     recorded = parse_recorded_rebalance(_document(stored))
-    load = own_assignors(bounds.assignor_classes)
+    load, model = own_assignors(bounds.assignor_classes), ForecastModel()
+    most = most_rounds(group_size(recorded.snapshot), bounds)
+    # all kept, as after a discard, beside what was computed
+    steering = replace(recorded.snapshot.steering, keeps_owned=True)
+    kept = replace(recorded, snapshot=replace(recorded.snapshot, steering=steering))
     return {
-        "difference": _or_none(_difference, recorded, load),
-        "forecast": _or_none(_forecast, recorded, load, most_rounds(group_size(recorded.snapshot), bounds)),
+        "difference": _or_none(
+            lambda: difference_document(difference(run_recorded(kept, load), run_recorded(recorded, load)))
+        ),
+        "forecast": _or_none(
+            lambda: forecast_document(forecast(recorded, model, max_rounds=most, load_own=load), model)
+        ),
     }
 
 
-def _or_none(compute: Callable[..., dict[str, object]], *arguments: object) -> dict[str, object] | None:
+def _or_none(compute: Callable[[], dict[str, object]]) -> dict[str, object] | None:
     try:
-        return compute(*arguments)
+        return compute()
     except AssignorFault:
         return None
-
-
-def _difference(recorded: RecordedRebalance, load: LoadOwn) -> dict[str, object]:
-    """All kept, as after a discard, beside what was computed."""
-    snapshot = recorded.snapshot
-    kept = replace(recorded, snapshot=replace(snapshot, steering=replace(snapshot.steering, keeps_owned=True)))
-    return difference_document(difference(run_recorded(kept, load), run_recorded(recorded, load)))
-
-
-def _forecast(recorded: RecordedRebalance, load: LoadOwn, max_rounds: int) -> dict[str, object]:
-    model = ForecastModel()
-    return forecast_document(forecast(recorded, model, max_rounds=max_rounds, load_own=load), model)
 
 
 def _ran(recorded: RecordedRebalance, load: LoadOwn) -> RerunRebalance:

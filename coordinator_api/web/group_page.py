@@ -103,7 +103,11 @@ def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
     """The instances and copies that were asked for. An instance stays while it has one of them, or is found itself."""
     if asked == GridFilter():
         return grid
-    rows = [row for row in grid.rows if _is_at(row, asked)]
+    rows = [
+        row
+        for row in grid.rows
+        if (not asked.rack or row.rack == asked.rack) and (not asked.tag or asked.tag in row.tags)
+    ]
     if asked.subtopology or asked.show or asked.q:
         rows = [found for row in rows if (found := _within(row, asked)) is not None]
     if asked.by:
@@ -131,10 +135,6 @@ def sections(grid: GroupGrid, asked: GridFilter) -> tuple[tuple[str, tuple[GridR
 
 def tag_keys(grid: GroupGrid) -> tuple[str, ...]:
     return tuple(sorted({tag.partition("=")[0] for tag in grid.tags}))
-
-
-def _is_at(row: GridRow, asked: GridFilter) -> bool:
-    return (not asked.rack or row.rack == asked.rack) and (not asked.tag or asked.tag in row.tags)
 
 
 def _within(row: GridRow, asked: GridFilter) -> GridRow | None:

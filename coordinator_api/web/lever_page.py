@@ -183,14 +183,6 @@ class LeverForm(NamedTuple):
     reason: str | None
 
 
-def _time_ms(form: LeverForm, field: str, unit_ms: int, longest_ms: int, what: str) -> int:
-    text, most = form.fields.get(field, "").strip(), longest_ms // unit_ms
-    number = whole_number(text, most)
-    if not number:
-        raise InputError(f"must be a whole number of {what} from 1 to {most:,}, not {text or 'empty'}", field)
-    return number * unit_ms
-
-
 def _generation(form: LeverForm) -> int:
     generation = whole_number(form.fields.get("generation", ""))
     if generation is None:
@@ -206,20 +198,29 @@ def _target(form: LeverForm) -> tuple[str | None, str | None]:
     return (one, None) if kind == INSTANCE else (None, one)
 
 
-def _hold(form: LeverForm) -> events.Event:
-    limit_ms = _time_ms(form, "hold-minutes", 60_000, LONGEST_HOLD_MS, "minutes")
-    return events.SetLever(LeverName.HOLD, True, form.by, form.reason, limit_ms)
+def _set_lever(name: LeverName, is_on: bool) -> Callable[[LeverForm], events.Event]:
+    return lambda form: events.SetLever(name, is_on, form.by, form.reason)
+
+
+def _set_time(
+    name: LeverName, field: str, unit_ms: int, longest_ms: int, what: str
+) -> Callable[[LeverForm], events.Event]:
+    """`what`: the units, in words."""
+
+    def event_of(form: LeverForm) -> events.Event:
+        text, most = form.fields.get(field, "").strip(), longest_ms // unit_ms
+        number = whole_number(text, most)
+        if not number:
+            raise InputError(f"must be a whole number of {what} from 1 to {most:,}, not {text or 'empty'}", field)
+        return events.SetLever(name, True, form.by, form.reason, number * unit_ms)
+
+    return event_of
 
 
 def _discard(form: LeverForm) -> events.Event:
     if form.reason is None:
         raise InputError("say why it is discarded, for those who find it in the history", "discard-reason")
     return events.DecideHeldRebalance(False, _generation(form), form.by, form.reason)
-
-
-def _grace(form: LeverForm) -> events.Event:
-    grace_ms = _time_ms(form, "grace-seconds", 1_000, LONGEST_GRACE_MS, "seconds")
-    return events.SetLever(LeverName.REJOIN_GRACE, True, form.by, form.reason, grace_ms)
 
 
 def _stop_all(form: LeverForm) -> events.Event:
@@ -231,16 +232,16 @@ def _stop_all(form: LeverForm) -> events.Event:
 EVENTS: Mapping[str, Callable[[LeverForm], events.Event]] = {
     "approve": lambda form: events.DecideHeldRebalance(True, _generation(form), form.by, form.reason),
     "discard": _discard,
-    "hold": _hold,
-    "hold-off": lambda form: events.SetLever(LeverName.HOLD, False, form.by, form.reason),
+    "hold": _set_time(LeverName.HOLD, "hold-minutes", 60_000, LONGEST_HOLD_MS, "minutes"),
+    "hold-off": _set_lever(LeverName.HOLD, False),
     "drain": lambda form: events.SetInstanceDrain(True, *_target(form), form.by, form.reason),
     "drain-end": lambda form: events.SetInstanceDrain(False, *_target(form)),
-    "grace": _grace,
-    "grace-off": lambda form: events.SetLever(LeverName.REJOIN_GRACE, False, form.by, form.reason),
-    "promote": lambda form: events.SetLever(LeverName.PROMOTION, True, form.by, form.reason),
-    "promote-off": lambda form: events.SetLever(LeverName.PROMOTION, False, form.by, form.reason),
-    "pause": lambda form: events.SetLever(LeverName.PAUSE, True, form.by, form.reason),
-    "resume": lambda form: events.SetLever(LeverName.PAUSE, False, form.by, form.reason),
+    "grace": _set_time(LeverName.REJOIN_GRACE, "grace-seconds", 1_000, LONGEST_GRACE_MS, "seconds"),
+    "grace-off": _set_lever(LeverName.REJOIN_GRACE, False),
+    "promote": _set_lever(LeverName.PROMOTION, True),
+    "promote-off": _set_lever(LeverName.PROMOTION, False),
+    "pause": _set_lever(LeverName.PAUSE, True),
+    "resume": _set_lever(LeverName.PAUSE, False),
     "rebalance": lambda form: events.RequestRebalance(form.reason),
     "stop-all": _stop_all,
 }
