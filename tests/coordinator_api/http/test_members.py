@@ -1,10 +1,11 @@
-"""What a member calls: subscribe, fetch, heartbeat, leave; the happy path, the long poll, and each refusal."""
+"""What a member calls: subscribe, fetch, heartbeat with notices, leave; the long poll, and each refusal."""
 
 from __future__ import annotations
 
 import base64
 import threading
 import time
+from typing import Any
 
 import httpx
 import pytest
@@ -129,3 +130,36 @@ def test_should_answer_one_heartbeat_for_all_members_of_a_process_and_hold_it_un
     assert members == {first.member_id: quiet, second.member_id: quiet}
     assert with_stranger["code"] == "UNKNOWN_MEMBER_ID"
     assert answers[0].json()["members"][first.member_id]["rejoin"] is True
+
+
+DROPPED = {"code": "RECORDS_DROPPED", "text": "late for a closed window, SUM: 1,300", "count": 1_300, "at_ms": 1}
+
+
+@pytest.fixture
+def member(client: httpx.Client) -> HttpMember:
+    return settled_member(client, new_group(client, partitions=2), client_id="worker-1")
+
+
+def beat(member: HttpMember, *notices: Any, member_id: str | None = None) -> httpx.Response:
+    members = {member_id or member.member_id: {"generation_id": member.generation_id}}
+    return member.client.post(f"{member.path}/heartbeat", json={"members": members, "notices": list(notices)})
+
+
+def told(member: HttpMember) -> Any:
+    return member.client.get(member.path).json()["notices"]
+
+
+def test_should_show_the_newest_that_a_process_told(member: HttpMember) -> None:
+    assert told(member) == []
+    assert beat(member, {**DROPPED, "count": 5}).status_code == 200
+    beat(member, DROPPED)
+    beat(member)
+    assert told(member) == [{"process_id": str(member.process_id), **DROPPED}]
+    group_id = member.path.rpartition("/")[2]
+    listed = member.client.get("/v1/groups").json()["groups"]
+    assert [each["notices"] for each in listed if each["group_id"] == group_id] == [1]
+
+
+def test_should_not_listen_to_a_member_that_is_not_in_the_group(member: HttpMember) -> None:
+    assert beat(member, DROPPED, member_id="somebody").status_code == 200
+    assert told(member) == []

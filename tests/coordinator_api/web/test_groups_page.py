@@ -104,20 +104,6 @@ async def test_should_tell_who_may_only_look(service: Tenants) -> None:
         assert ("may look, and not steer" in page.text) is says
 
 
-async def test_should_show_the_head_of_a_group(service: Tenants) -> None:
-    await declared(service, "a-1")
-
-    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/a-1"))
-
-    assert (page.title.text, page.h1.text) == ("a-1 · assignor", "a-1")  # type: ignore[union-attr]
-    facts = {each.dt.text: each.dd.text for each in page.select(".facts div")}  # type: ignore[union-attr]
-    assert {name: facts[name] for name in ("Generation", "Members", "Lag")} == {
-        "Generation": "0",
-        "Members": "0",
-        "Lag": "not known",
-    }
-
-
 @pytest.mark.parametrize(
     "path, status, title",
     [
