@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assignor.types import TaskId
+from assignor.types import JAVA_LONG_MAX, TaskId
 
 
 @dataclass(slots=True)
@@ -79,10 +79,11 @@ class ChangelogEnds:
         return self.recorded[task] + self.appended(task, now_ms)
 
     def appended(self, task: TaskId, now_ms: int) -> int:
-        """Records appended since the recorded rebalance."""
+        """Records appended since the recorded rebalance. The end-offset sum stops at the highest long of Java."""
         if not self.appended_records_per_s:
             return 0
-        return int(self.appended_records_per_s * self.runs.ran_ms(task, now_ms) / 1000)
+        records = int(self.appended_records_per_s * self.runs.ran_ms(task, now_ms) / 1000)
+        return min(records, JAVA_LONG_MAX - self.recorded[task])
 
     def ends(self, now_ms: int) -> Mapping[TaskId, int]:
         """The end-offset sums of all stateful tasks."""

@@ -17,6 +17,7 @@ from assignor.snapshot import Member
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from rebalance_analysis.simulate import End, Forecast, ForecastModel, ForecastTrigger, Loop, forecast
+from rebalance_analysis.simulate.model import HIGHEST_RATE
 from rebalance_analysis.simulate.placement_leader import MAX_THREADS
 from tests.group_model import LOG_END, SimulatedGroup, member, process_id, topology_of
 from tests.rebalance_analysis.simulate.recorded_groups import (
@@ -166,6 +167,18 @@ def test_should_never_settle_when_warm_ups_fall_behind() -> None:
     assert (ahead.end, len(ahead.rebalances), ahead.loop) == (End.OUT_OF_ROUNDS, 12, None)
     assert ahead.behind == ahead.rebalances[-1].warming_up == (T1, TaskId(0, 3))
     assert (ahead.active_moves, ahead.stable_after_ms, ahead.restored_after_ms) == (0, None, None)
+
+
+@pytest.mark.parametrize("kind", [unchanged, as_placement])
+def test_should_forecast_changelogs_that_grow_beyond_what_java_can_count(
+    kind: Callable[[RecordedRebalance], Recorded],
+) -> None:
+    model = ForecastModel(standby_records_per_s=HIGHEST_RATE, appended_records_per_s=HIGHEST_RATE)
+
+    ahead = forecast(kind(grown_by_one(clients=1, tasks=4)), model, max_rounds=40)
+
+    assert ahead.error is None
+    assert ahead.rebalances[-1].at_ms > 10_000_000, "long enough for more records than a long of Java counts"
 
 
 def test_should_say_that_standbys_never_catch_up_when_the_group_is_stable_all_the_same() -> None:
