@@ -18,6 +18,7 @@ import typer
 
 from assignor.errors import InputError
 from assignor.names import short_members
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import ResultOutput, output_from_options, show
@@ -33,7 +34,7 @@ from coordinator_api.cli.calls import (
 from coordinator_api.cli.lever_commands import held_line
 from coordinator_api.views import active_levers
 from coordinator_client.calls import group_path, state_in_words
-from rebalance_analysis.presentation.quantities import counted, lag_text, utc_iso
+from rebalance_analysis.presentation.quantities import counted, utc_iso
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 
@@ -44,6 +45,12 @@ _LEVER_NAMES = {"rejoin_grace": "rejoin grace", "pause": "paused"}
 
 def _state(group: Any) -> str:
     return state_in_words(group["state"], group.get("condition"))
+
+
+def _lag(lag: int | None) -> str:
+    if lag is None:
+        return ""
+    return {LATEST_OFFSET: "running", UNKNOWN_OFFSET_SUM: "unknown"}.get(lag, str(lag))
 
 
 def _until(time_ms: int | None, view: View) -> str:
@@ -83,7 +90,7 @@ _MEMBERS: Sequence[Cell] = (
 _TASKS: Sequence[Cell] = (
     (Column("TASK"), lambda copy, view: copy["task"]),
     (Column("ROLE"), lambda copy, view: copy["role"]),
-    (Column("LAG", right=True), lambda copy, view: lag_text(copy["lag"]).removeprefix("lag ")),
+    (Column("LAG", right=True), lambda copy, view: _lag(copy["lag"])),
     (Column("MEMBER", shorten=True), lambda copy, view: copy["name"]),
     (Column("PROCESS", wide=True), lambda copy, view: copy["process_id"]),
 )

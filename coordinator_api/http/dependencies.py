@@ -94,10 +94,13 @@ async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
 
 RequestedGroup = Annotated[GroupRuntime, Depends(requested_group)]
 
+_MOST_DIGITS = 19
+"""Zeros before a number count too. More digits would take time to read."""
+
 
 def whole_number(text: str, most: int = JAVA_INT_MAX) -> int | None:
     """The number that a form or a page's address has as text; None for anything but digits, and above `most`."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_number and int(text) <= most else None
 
 

@@ -25,7 +25,7 @@ from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.internal_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, Role, TaskId
-from coordinator_api.clusters import Clusters, ClusterStanding, ProviderAddress
+from coordinator_api.clusters import Clusters, ProviderAddress
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.group_levers import Lever
 from coordinator_api.group.holding import DescribedHeld
@@ -81,11 +81,19 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
     """
     group = await runtime.describe()
     definition = await runtime.definition(group.image)
-    snapshot, address = definition.snapshot, definition.provider
+    snapshot, address, cluster = definition.snapshot, definition.provider, None
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
+        # here and not in the thread, because polls change the standing meanwhile
+        cluster = GroupsCluster(
+            **asdict(address),
+            looked_at_ms=runtime.cluster.looked_at_ms,
+            failing_since_ms=runtime.cluster.failing_since_ms,
+            error=runtime.cluster.error,
+        )
+    in_words = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
     notices = [NoticeAnswer(process_id=told.process, **asdict(told.notice)) for told in runtime.notices()]
-    return await asyncio.to_thread(_group, group, snapshot, address, runtime.cluster, runtime.stored_bytes, notices)
+    return await asyncio.to_thread(_group, group, snapshot, cluster, in_words, runtime.stored_bytes, notices)
 
 
 async def _seen(
@@ -106,22 +114,12 @@ async def _seen(
 def _group(
     group: GroupDescription,
     definition: RebalanceSnapshot,
-    address: ProviderAddress | None,
-    standing: ClusterStanding,
+    cluster: GroupsCluster | None,
+    advice: str | None,
     stored_bytes: int,
     notices: list[NoticeAnswer],
 ) -> GroupAnswer:
-    """`definition`: with the cluster as it looks now, without offsets where they are not known. `address`: of a cluster
-    that the definition only names.
-    """
-    cluster = None
-    if address is not None:
-        cluster = GroupsCluster(
-            **asdict(address),
-            looked_at_ms=standing.looked_at_ms,
-            failing_since_ms=standing.failing_since_ms,
-            error=standing.error,
-        )
+    """`definition`: with the cluster as it looks now, without offsets where they are not known."""
     members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks = _tasks(group, definition)
     return GroupAnswer(
@@ -156,7 +154,7 @@ def _group(
         members=members,
         tasks=tasks,
         cluster=cluster,
-        advice=advice(group, definition, None if address is None else str(address), standing.error),
+        advice=advice,
         stored_bytes=stored_bytes,
         notices=notices,
     )

@@ -45,7 +45,7 @@ def pulled_levers(of: dict[str, object]) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("on", "fields", "off", "name", "set_to"),
     [
-        ("hold", {"hold-minutes": "15"}, "hold-off", "hold", {"time_limit_ms": 900_000}),
+        ("hold", {"hold-minutes": "000015"}, "hold-off", "hold", {"time_limit_ms": 900_000}),
         ("grace", {"grace-seconds": "90"}, "grace-off", "rejoin_grace", {"grace_ms": 90_000}),
         ("promote", {}, "promote-off", "promotion", {}),
         ("pause", {}, "resume", "pause", {}),
