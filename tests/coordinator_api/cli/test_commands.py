@@ -63,10 +63,10 @@ def test_should_describe_a_group(service: ServiceProcess, member: HttpMember) ->
 
     assert (code, said) == (0, "")
     assert text.startswith(f"{group_of(member)}: Stable, generation 1, HighAvailabilityTaskAssignor\n")
-    assert re.search(r"^0_1 +active +1,000 +worker-1$", text, re.MULTILINE)
+    assert re.search(r"^0_1 +active +1000 +worker-1$", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 80
     wide = assignor("groups", "describe", group_of(member), "--coordinator", service.url, "-o", "wide")[1]
-    assert re.search(rf"^0_1 +active +1,000 +{member.member_id} +[0-9a-f-]{{36}}$", wide, re.MULTILINE)
+    assert re.search(rf"^0_1 +active +1000 +{member.member_id} +[0-9a-f-]{{36}}$", wide, re.MULTILINE)
 
 
 def test_should_say_what_to_do_about_a_group_without_members(service: ServiceProcess, client: httpx.Client) -> None:
@@ -111,6 +111,20 @@ def test_should_list_and_show_rebalances(service: ServiceProcess, member: HttpMe
     assert code == 0
     assert json.loads(recorded)["format"] == "rebalance/1"
     assert assignor("assign", "--check", str(file))[0] == 0
+
+
+def test_should_drain_and_delete_a_group(service: ServiceProcess, member: HttpMember) -> None:
+    where = (group_of(member), "--coordinator", service.url)
+    drained = assignor("groups", "drain", *where)
+    refused = assignor("groups", "delete", *where)
+    assert member.heartbeat().json()["stop"] is True
+    member.leave()
+    deleted = assignor("groups", "delete", *where, "--format", "json")
+
+    assert drained == (0, f"{group_of(member)}: the coordinator tells every member to stop\n", "")
+    assert refused[:2] == (1, "")
+    assert refused[2].startswith("error: NON_EMPTY_GROUP: ")
+    assert deleted == (0, f'{{"group_id":"{group_of(member)}","deleted":true}}\n', "")
 
 
 def test_should_show_for_how_long_a_member_may_stay_away(service: ServiceProcess, member: HttpMember) -> None:

@@ -109,8 +109,20 @@ def test_should_refuse_to_drain_what_is_not_named_well(service: ServiceProcess, 
             ("grace", "--off"),
             {"rejoin_grace_ms": None},
         ),
+        (
+            ("hold", "--time-limit", "30m"),
+            "hold: rebalances that move tasks wait 30 min for approval",
+            ("hold", "--off"),
+            {"hold": None},
+        ),
+        (
+            ("promote",),
+            "promotion: a rebalance comes as soon as warm-ups have caught up",
+            ("promote", "--off"),
+            {"promotion": False},
+        ),
     ],
-    ids=["pause", "grace"],
+    ids=["pause", "grace", "hold", "promote"],
 )
 def test_should_show_a_lever_and_who_pulled_it_until_it_is_ended(
     service: ServiceProcess,

@@ -55,6 +55,25 @@ def test_should_be_able_to_stop_a_drained_instance_within_seconds_and_own_nothin
     assert client.get(first.path).json()["levers"]["drained"] == []
 
 
+def test_should_promote_warm_ups_before_the_probing_deadline_when_it_is_switched_on(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    first, second = WorkingInstance(client, group_id), WorkingInstance(client, group_id)
+    assert first.subscribe().status_code == 201
+    settle(first)
+    assert client.put(f"{first.path}/promotion").status_code == 204
+    assert second.subscribe().status_code == 201
+
+    until = time.monotonic() + 30
+    while len(second.active) < 2:
+        assert time.monotonic() < until, client.get(first.path).json()
+        first.works()
+        second.works()
+
+    assert len(first.active) + len(second.active) == 4
+    reasons = [each["reason"] for each in client.get(f"{first.path}/rebalances").json()["rebalances"]]
+    assert "the warm-ups have caught up" in reasons
+
+
 def test_should_say_what_a_drain_waits_for_while_its_rebalance_is_held_and_after_it_was_discarded(
     client: httpx.Client,
 ) -> None:

@@ -76,12 +76,15 @@ async def test_should_refuse_a_wrong_token_and_write_who_tried_without_the_token
 async def test_should_write_who_has_logged_in_and_take_as_long_as_for_a_wrong_token(
     browser: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    started_s = asyncio.get_running_loop().time()
+    loop, took_s = asyncio.get_running_loop(), []
+    form = form_token(await browser.get("/ui/login", headers=HTML))
+    for token in ("nobody", "olga"):
+        started_s = loop.time()
+        await send_form(browser, "/ui/login", {"token": token, "form_token": form})
+        took_s.append(loop.time() - started_s)
 
-    await log_in(browser, "olga")
-
-    assert asyncio.get_running_loop().time() - started_s >= TRY_S
-    (line,) = audit_lines(tmp_path)
+    assert min(took_s) >= TRY_S
+    _, line = audit_lines(tmp_path)
     assert (line["principal"], line["right"], line["status"], line["code"]) == ("olga", "operator", 303, "NONE")
 
 
