@@ -184,6 +184,24 @@ def test_should_carry_out_what_is_approved_and_say_so_in_the_history(client: htt
     assert client.get(f"{first.path}/hold").json()["held"] is None
 
 
+def test_should_refuse_to_rebalance_a_group_without_members(client: httpx.Client) -> None:
+    refused = client.post(f"/v1/groups/{new_group(client)}/rebalance")
+
+    assert problem(refused) == (404, "UNKNOWN_MEMBER_ID")
+    assert refused.json()["detail"] == (
+        "the group has no members, so there is nothing to rebalance; the first instance that joins starts one"
+    )
+
+
+def test_should_refuse_another_generation_than_the_one_that_waits(client: httpx.Client) -> None:
+    first, _ = held_rebalance(client)
+
+    refused = client.post(f"{first.path}/approve", params={"generation": 1})
+
+    assert problem(refused) == (409, "ILLEGAL_GENERATION")
+    assert refused.json()["detail"] == ("generation 1 does not wait for approval; generation 2 does: look at that one")
+
+
 def test_should_refuse_when_nothing_waits_and_when_no_reason_is_given(client: httpx.Client) -> None:
     path = f"/v1/groups/{new_group(client)}"
 
