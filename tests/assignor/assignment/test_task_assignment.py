@@ -12,17 +12,11 @@ from assignor.assignment import (
     AssignedTask,
     AssignedTaskType,
     KafkaStreamsAssignment,
-    RackAwareOptimizationParams,
     StickyTaskAssignor,
-    TaskAssignment,
     default_standby_task_assignment,
-    identity_assignment,
-    optimize_rack_aware_active_tasks,
-    optimize_rack_aware_standby_tasks,
 )
-from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionKind
-from assignor.errors import IllegalArgumentError, IllegalStateError, UnsupportedOperationError
+from assignor.errors import IllegalArgumentError, IllegalStateError
 from assignor.recording import parse_placement
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import ProcessId, TaskId
@@ -57,67 +51,7 @@ def copies(assignments: Assignments, type: AssignedTaskType) -> Counter[TaskId]:
     return Counter(task.id for each in assignments.values() for task in each.tasks.values() if task.type is type)
 
 
-class TestStates:
-    def test_should_have_lags_only_when_they_were_asked_for(self, problem: PlacementProblem) -> None:
-        state = ApplicationState(problem)
-        task = problem.stateful_tasks[0]
-        client = next(iter(state.kafka_streams_states().values()))
-        for ask in (
-            lambda: client.lag_for(task),
-            client.stateful_tasks_to_lag_sums,
-            lambda: client.prev_tasks_by_lag("c"),
-        ):
-            with pytest.raises(UnsupportedOperationError, match="Lag computation was not requested"):
-                ask()
-        asked = state.kafka_streams_states(compute_task_lags=True)[client.process_id]
-        assert asked.lag_for(task) == problem.clients[client.process_id].lags.lag_for(task)
-        with pytest.raises(IllegalStateError, match="unknown task 99_0"):
-            asked.lag_for(TaskId(99, 0))
-
-    def test_should_order_the_tasks_of_a_consumer_by_lag(self, problem: PlacementProblem) -> None:
-        process, client = next(iter(problem.clients.items()))
-        reported = (*problem.tasks, TaskId(99, 0))
-        changed = {**problem.clients, process: replace(client, reported_tasks={"c": reported})}
-        state = ApplicationState(replace(problem, clients=changed)).kafka_streams_states(True)[process]
-        by_lag = state.prev_tasks_by_lag("c")
-        assert set(by_lag) == set(problem.stateful_tasks)
-        assert [state.lag_for(task) for task in by_lag] == sorted(state.lag_for(task) for task in by_lag)
-        assert state.prev_tasks_by_lag("nobody") == ()
-
-    def test_should_say_of_each_partition_what_it_is_for(self, problem: PlacementProblem) -> None:
-        tasks = ApplicationState(problem).all_tasks
-        for task, info in tasks.items():
-            assert info.is_stateful == info.has_changelog == (task in problem.stateful_tasks)
-            assert any(each.is_source for each in info.topic_partitions)
-            assert any(each.is_changelog for each in info.topic_partitions) == info.is_stateful
-            assert all(each.rack_ids for each in info.topic_partitions)
-
-    def test_should_know_the_racks_of_a_shared_partition_with_its_first_task_only(
-        self, problem: PlacementProblem
-    ) -> None:
-        """As in Kafka, which then swaps nothing."""
-        assert problem.racks is not None
-        first, second = problem.tasks[:2]
-        shared = {**problem.racks.task_partitions, second: problem.racks.task_partitions[first]}
-        state = ApplicationState(replace(problem, racks=replace(problem.racks, task_partitions=shared)))
-        sources = {
-            task: [each.rack_ids for each in state.all_tasks[task].topic_partitions if each.is_source]
-            for task in (first, second)
-        }
-        assert all(sources[first])
-        assert sources[second] == [None] * len(sources[first])
-        StickyTaskAssignor().assign(state)
-        assert not any(step.kind is DecisionKind.RACK_MOVED for step in state.log)
-
-
 class TestAssignments:
-    def test_should_keep_what_there_was(self, problem: PlacementProblem) -> None:
-        assignments = identity_assignment(ApplicationState(problem))
-        for process, client in problem.clients.items():
-            tasks = assignments[process].tasks.values()
-            assert {task.id for task in tasks if task.type is AssignedTaskType.ACTIVE} == client.previous_active
-            assert {task.id for task in tasks if task.type is AssignedTaskType.STANDBY} == client.previous_standby
-
     def test_should_share_the_tasks_with_the_one_that_has_a_deadline(self) -> None:
         one = KafkaStreamsAssignment(ProcessId(1, 2))
         other = one.with_followup_rebalance(5)
@@ -150,89 +84,3 @@ class TestStandbys:
         default_standby_task_assignment(state, sticky(with_configs(problem)))
         missing = [step for step in state.log if step.kind == "no-standby-host"]
         assert [step.detail for step in missing] == [2] * len(problem.stateful_tasks)
-
-    def test_should_prefer_clients_with_another_tag(self, problem: PlacementProblem) -> None:
-        zones = {process: f"zone-{number % 2}" for number, process in enumerate(problem.clients)}
-        tagged = replace(
-            problem,
-            clients={
-                process: replace(client, tags={"zone": zones[process]}) for process, client in problem.clients.items()
-            },
-        )
-        assignments = sticky(with_configs(tagged))
-        state = with_configs(tagged, num_standby_replicas=1, rack_aware_assignment_tags=("zone",))
-        default_standby_task_assignment(state, assignments)
-        for task in problem.stateful_tasks:
-            holders = [process for process, each in assignments.items() if task in each.tasks]
-            assert len({zones[process] for process in holders}) == 2
-
-
-class TestRacks:
-    def test_should_place_step_by_step_what_the_sticky_assignor_places(self, problem: PlacementProblem) -> None:
-        """Its flow is Kafka's own order of steps, which the vectors prove; the functions have to take the same."""
-        expected = sticky(ApplicationState(problem))
-        assignments = sticky(with_configs(problem, rack_aware_assignment_strategy="none"))
-        params = RackAwareOptimizationParams(ApplicationState(problem))
-        optimize_rack_aware_active_tasks(params.for_stateful_tasks(), assignments)
-        stateless = params.for_stateless_tasks().with_traffic_cost(1).with_non_overlap_cost(0)
-        optimize_rack_aware_active_tasks(stateless, assignments)
-        assert {process: dict(each.tasks) for process, each in assignments.items()} == {
-            process: dict(each.tasks) for process, each in expected.items()
-        }
-
-    def test_should_swap_standbys_and_keep_their_number(self, problem: PlacementProblem) -> None:
-        for strategy in ("min_traffic", "balance_subtopology"):
-            configs = {"num_standby_replicas": 1, "rack_aware_traffic_cost": 10, "rack_aware_non_overlap_cost": 1}
-            state = with_configs(problem, rack_aware_assignment_strategy=strategy, **configs)
-            assignments = sticky(with_configs(problem, rack_aware_assignment_strategy="none"))
-            default_standby_task_assignment(state, assignments)
-            before = foreign_changelogs(state, assignments)
-            counts = {process: len(each.tasks) for process, each in assignments.items()}
-            optimize_rack_aware_standby_tasks(RackAwareOptimizationParams(state), assignments)
-            assert foreign_changelogs(state, assignments) <= before
-            assert {process: len(each.tasks) for process, each in assignments.items()} == counts
-            assert copies(assignments, AssignedTaskType.STANDBY) == dict.fromkeys(problem.stateful_tasks, 1)
-
-    def test_should_do_nothing_when_a_cost_is_not_configured(self, problem: PlacementProblem) -> None:
-        state = with_configs(problem, rack_aware_traffic_cost=None)
-        assignments: Assignments = {}
-        params = RackAwareOptimizationParams(state).with_traffic_cost(10).for_stateful_tasks()
-        optimize_rack_aware_active_tasks(params, assignments)
-        assert assignments == {}
-
-    def test_should_refuse_a_task_that_nobody_runs_or_two_run(self, problem: PlacementProblem) -> None:
-        params = RackAwareOptimizationParams(ApplicationState(problem)).for_stateful_tasks()
-        task = min(problem.stateful_tasks)
-        with pytest.raises(IllegalArgumentError, match=f"Task {task} not assigned to any client"):
-            optimize_rack_aware_active_tasks(params, {})
-        twice = {
-            process: KafkaStreamsAssignment(process, [AssignedTask.active(task)]) for process in [*problem.clients][:2]
-        }
-        with pytest.raises(IllegalArgumentError, match=f"Task {task} assigned to multiple clients"):
-            optimize_rack_aware_active_tasks(params, twice)
-
-
-def foreign_changelogs(state: ApplicationState, assignments: Assignments) -> int:
-    """Changelog partitions that standbys read across racks."""
-    return sum(
-        each.is_changelog and client.rack_id not in (each.rack_ids or ())
-        for process, client in state.kafka_streams_states().items()
-        for task in assignments[process].tasks.values()
-        if task.type is AssignedTaskType.STANDBY
-        for each in state.all_tasks[task.id].topic_partitions
-    )
-
-
-def test_should_keep_every_active_task_when_it_must_and_ask_one_client_to_come_again(problem: PlacementProblem) -> None:
-    state = ApplicationState(replace(problem, configs=AssignmentConfigs()))
-    answer: TaskAssignment = StickyTaskAssignor(must_preserve_active_task_assignment=True).assign(state)
-    for each in answer.assignment:
-        had = problem.clients[each.process_id].previous_active & frozenset(problem.tasks)
-        claimed = [client for client in problem.clients.values() if had & client.previous_active]
-        if len(claimed) == 1:
-            assert had <= {task.id for task in each.tasks.values() if task.type is AssignedTaskType.ACTIVE}
-    assert [
-        each.followup_rebalance_deadline_ms
-        for each in answer.assignment
-        if each.followup_rebalance_deadline_ms is not None
-    ] == [0]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.java.hash_codes import java_hash, process_hash, string_hash, task_hash
+from assignor.java.hash_codes import java_hash, string_hash, task_hash
 from assignor.java.hash_map import JavaHashMap
-from assignor.java.order import JavaHashSet, compute_if_absent_order, hash_set_copy_order, hash_set_order
+from assignor.java.order import JavaHashSet, compute_if_absent_order, hash_set_order
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.recorded import documents
 
@@ -125,29 +125,9 @@ def test_should_count_the_name_of_a_topology_into_the_hash_of_a_task() -> None:
     assert task_hash(TaskId(0, 1, "AaAa")) == task_hash(TaskId(0, 1)) + 2031744
 
 
-def test_should_fold_both_halves_of_a_process_id_into_its_hash() -> None:
-    assert process_hash(ProcessId.parse("ffffffff-ffff-ffff-0000-000000000000")) == 0
-    assert process_hash(ProcessId.parse("00000000-0000-0000-8000-000000000001")) == -2147483647
-
-
 def test_should_refuse_to_hash_what_kafka_does_not_hash() -> None:
     with pytest.raises(TypeError, match="no Java hash code is known for float"):
         java_hash(1.5)
-
-
-def test_should_keep_the_first_place_of_a_key_that_is_put_again() -> None:
-    entries = JavaHashMap([("t-1", 1), ("t-0", 2), ("t-1", 3)])
-    assert list(entries.items()) == [("t-0", 2), ("t-1", 3)]
-    entries["t-0"] = 4
-    del entries["t-1"]
-    assert (list(entries.items()), "t-1" in entries, len(entries)) == ([("t-0", 4)], False, 1)
-
-
-@given(st.lists(st.sampled_from(["Aa", "BB", "C#", "AaAa", "BBBB", "AaBB", "BBAa", "x", "y", "z", "0", "1"])))
-def test_should_hold_what_a_plain_set_holds(items: list[str]) -> None:
-    keys = JavaHashSet(items)
-    assert (set(keys), len(keys)) == (set(items), len(set(items)))
-    assert sorted(hash_set_order(items)) == sorted(hash_set_copy_order(items)) == sorted(set(items))
 
 
 @given(st.integers(0, 3000), st.integers(1, 40))

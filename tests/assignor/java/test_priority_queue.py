@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assignor.java.priority_queue import JavaPriorityQueue
 from tests.recorded import documents
@@ -35,22 +33,3 @@ def test_should_answer_as_java_while_weights_change(line: dict[str, Any]) -> Non
             case "walk":
                 answers.append(list(queue))
     assert answers == line["answers"]
-
-
-@given(st.lists(st.integers(0, 9)))
-def test_should_give_the_least_first_when_weights_stay(elements: list[int]) -> None:
-    offered = JavaPriorityQueue(lambda element: element, elements)
-    assert offered.peek() == min(elements, default=None)
-    heapified = JavaPriorityQueue.heapified(lambda element: element, elements)
-    as_sorted = JavaPriorityQueue.from_sorted(lambda element: element, sorted(elements))
-    assert list(as_sorted) == sorted(elements)
-    for queue in (offered, heapified, as_sorted):
-        assert [queue.poll() for _ in elements] == sorted(elements)
-        assert (queue.poll(), len(queue)) == (None, 0)
-
-
-def test_should_tell_what_it_holds() -> None:
-    queue = JavaPriorityQueue(len, ["bb", "a"])
-    assert ("a" in queue, "c" in queue, queue.remove("c"), len(queue)) == (True, False, False, 2)
-    queue.clear()
-    assert (list(queue), queue.peek()) == ([], None)

@@ -82,24 +82,6 @@ def test_should_keep_tasks_on_a_drained_instance_until_their_next_owner_has_caug
     assert "max.warmup.replicas is used up" in texts[TaskId(0, 3)]
 
 
-@pytest.mark.parametrize("assignor", ASSIGNORS)
-@pytest.mark.parametrize("standbys", [0, 1])
-def test_should_empty_a_drained_instance_under_every_assignor(assignor: str, standbys: int) -> None:
-    group = settled(3, stateful=7, stateless=3, assignor=assignor, num_standby_replicas=standbys)
-    rounds_until_empty(group, Steering(frozenset({C})), "app-3-StreamThread-1-consumer")
-    assert len(group.owners()) == 10
-    assert {name.split("-")[1] for name in group.owners().values()} == {"1", "2"}
-
-
-def test_should_move_stateless_tasks_and_those_with_a_caught_up_standby_at_once() -> None:
-    group = settled(3, stateful=6, stateless=6, num_standby_replicas=1)
-    _, result = steered(group, Steering(frozenset({B})))
-    assert result.placement is not None
-    assert result.placement.clients[B].active == frozenset()
-    assert {step.kind for step in result.decisions} >= {DecisionKind.DRAIN_MOVES}
-    assert DecisionKind.DRAIN_WAITS not in {step.kind for step in result.decisions}
-
-
 def test_should_give_a_drained_thread_nothing_and_its_tasks_to_the_other_threads() -> None:
     group = settled(2, stateful=8, threads=2)
     drained = "app-1-StreamThread-2-consumer"
@@ -133,23 +115,6 @@ def test_should_drain_nobody_when_everybody_is_drained_and_say_so() -> None:
     kinds = [step.kind for step in result.decisions]
     assert kinds.count(DecisionKind.DRAIN_SET_ASIDE) == 4
     assert "every instance is drained" in next(explain_rebalance(result)).text
-
-
-def test_should_keep_what_runs_and_place_only_what_nobody_runs() -> None:
-    group = settled(3, stateful=6, stateless=3, num_standby_replicas=1)
-    group.add_process(4)
-    group.remove_process(A)
-    owned = group.owners()
-    _, result = steered(group, Steering(keeps_owned=True))
-    assert result.placement is not None
-    owners = {task: process for process, client in result.placement.clients.items() for task in client.active}
-    assert len(owners) == 9
-    assert {task: owners[task] for task in owned} == {
-        task: process_id(int(name.split("-")[1])) for task, name in owned.items()
-    }
-    assert result.probing_rebalance_at_ms is None
-    kept = {step.task for step in result.decisions if step.kind is DecisionKind.KEPT_OWNED}
-    assert kept == set(owned)
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)

@@ -65,10 +65,6 @@ def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
     assert changelogs.pre_existing_topics() == {0: ("users",), 1: (old,)}
 
 
-def test_should_have_no_changelogs_when_there_are_no_stateful_tasks() -> None:
-    assert prepare_changelog_topics(_TOPOLOGY, {2: _TASKS[2]}, InternalTopicCatalog(), _CONFIGS) == ChangelogTopics()
-
-
 def test_should_refuse_changelogs_beyond_all_measure_before_they_take_memory() -> None:
     stores = tuple(SubtopologyStore(f"store-{number}", f"app-store-{number}-changelog") for number in range(2_000))
     tasks = {0: [TaskId(0, partition) for partition in range(1_000)]}

@@ -19,29 +19,6 @@ def _fixed(**counts: int) -> dict[str, InternalTopic]:
     return {name: InternalTopic(name, count, fixed_partitions=True) for name, count in counts.items()}
 
 
-def test_should_take_the_largest_count_when_all_are_repartition_topics() -> None:
-    topics = _repartition(a=2, b=5, c=None, elsewhere=9)
-
-    assert enforce_copartitioning(["a", "b", "c"], topics, _CLUSTER) == _repartition(a=5, b=5, c=5)
-
-
-def test_should_take_the_fixed_count_when_a_repartition_topic_has_one() -> None:
-    topics = {**_repartition(a=9), **_fixed(b=3)}
-
-    assert enforce_copartitioning(["a", "b"], topics, _CLUSTER) == {**_repartition(a=3), **_fixed(b=3)}
-
-
-def test_should_take_the_count_of_the_outside_topics_when_there_are_some() -> None:
-    topics = _repartition(a=9, b=2)
-
-    assert enforce_copartitioning(["a", "orders", "b", "payments"], topics, _CLUSTER) == _repartition(a=6, b=6)
-
-
-@pytest.mark.parametrize("group", [[], ["orders", "payments"]])
-def test_should_change_nothing_when_there_is_no_repartition_topic(group: list[str]) -> None:
-    assert enforce_copartitioning(group, _repartition(a=9), _CLUSTER) == {}
-
-
 def test_should_fail_when_outside_topics_differ() -> None:
     with pytest.raises(TopologyError, match=r"Topics not co-partitioned: \[\{orders=6, users=4\}\]"):
         enforce_copartitioning(["users", "orders", "a"], _repartition(a=6), _CLUSTER)
