@@ -12,7 +12,6 @@ from coordinator_api.group.records import GenerationStarted, GroupEmptied, Membe
 from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
 from tests.simulation.database import Write
-from tests.simulation.leader import TASKS
 from tests.simulation.rule_names import (
     GENERATIONS_RISE,
     GIVEN_UP_FIRST,
@@ -21,6 +20,7 @@ from tests.simulation.rule_names import (
     NOT_LATE_WHILE_HELD,
     ONE_OWNER,
 )
+from tests.simulation.word_count import TASKS
 
 _LATE = (RemovalReason.REBALANCE_TIMEOUT, RemovalReason.ASSIGNMENT_NOT_FETCHED)
 

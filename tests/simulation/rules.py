@@ -25,7 +25,6 @@ from streams_runtime.membership.member_events import AssignmentFailed
 from streams_runtime.membership.member_state import Phase
 from tests.simulation.database import Write, decoded_once
 from tests.simulation.faults import Kind, Of
-from tests.simulation.leader import TASKS
 from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
 from tests.simulation.pause_rule import PauseRule
 from tests.simulation.placement_rules import broken_by
@@ -50,6 +49,7 @@ from tests.simulation.rule_names import (
     REPLAYS,
     SERVED_AGAIN,
 )
+from tests.simulation.word_count import TASKS
 
 if TYPE_CHECKING:
     from tests.simulation.coordinated_group import CoordinatedGroup
@@ -102,10 +102,9 @@ class Known:
 
 
 class Rules:
-    """An `Observer`. `longest_ownerless_ms`: of any task, while somebody could have had it."""
+    """What coordinators, members and the database report to it is what it checks."""
 
     def __init__(self, world: World) -> None:
-        self.longest_ownerless_ms = 0
         self.pauses = PauseRule()
         self._world = world
         self._known: dict[str, Known] = {}
@@ -405,7 +404,6 @@ class Rules:
         for task in TASKS:
             since = 0 if task in running or not able else known.ownerless_ms.get(task, 0) + LOOK_EVERY_MS
             known.ownerless_ms[task] = since
-            self.longest_ownerless_ms = max(self.longest_ownerless_ms, since)
             if since > OWNERLESS_AT_MOST_MS + (group.operator.grace_ms or 0):
                 raise RuleBroken(NO_TASK_ALONE, f"{group.group_id}: {task} for {since} ms")
 

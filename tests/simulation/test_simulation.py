@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.simulation.bugs import named
+from tests.simulation.finding import named
 from tests.simulation.rule_names import FITS_TOGETHER
 from tests.simulation.running import run
 from tests.simulation.schedule import FEWEST_EVENTS, FEWEST_GROUPS, FEWEST_MEMBERS, drawn, parse
