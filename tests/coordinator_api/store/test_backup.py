@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import gzip
 import hashlib
@@ -14,7 +13,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, redirect_stdout, suppress
+from contextlib import closing, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -87,22 +86,6 @@ async def source(tmp_path: Path) -> Settings:
     return settings
 
 
-async def test_should_restore_every_row_as_it_was(source: Settings, tmp_path: Path) -> None:
-    done = await backed_up(source, tmp_path / "b")
-    target = new_place(tmp_path, "target")
-    told = await restored(target, tmp_path / "b")
-
-    assert done.header.counts == {"groups": 2, "group_records": 4, "rebalances": 1, "tokens": 1}
-    assert (done.damaged, told.damaged, told.header) == ({}, {}, done.header)
-    for table in ("group_records", "rebalances", "tokens"):
-        assert rows(target, table) == rows(source, table)
-    assert [row[:2] for row in rows(target, "groups")] == [("one", 3), ("two", 1)]
-    sizes = {
-        group: sum(len(row[2]) for row in rows(target, "group_records") if row[0] == group) for group in ("one", "two")
-    }
-    assert [row[2] for row in rows(target, "groups")] == [sizes["one"] + len(b"\x00\xff packed"), sizes["two"]]
-
-
 async def test_should_raise_generations_unless_nothing_happened_after_the_backup(
     source: Settings, tmp_path: Path
 ) -> None:
@@ -154,32 +137,6 @@ async def test_should_have_one_moment_and_keep_no_writer_waiting(source: Setting
     assert len(written) == 8
     assert [row[0] for row in rows(target, "groups")] == ["one", "two"]
     assert len(rows(target, "group_records")) == 4
-
-
-async def test_should_never_see_half_of_a_commit_of_a_coordinator(tmp_path: Path) -> None:
-    settings = new_place(tmp_path, "source")
-    async with open_store(settings) as opened:
-
-        async def write() -> None:
-            for number in range(10_000):
-                recording = Recording(number + 1, 1, "{}", b"document")
-                await opened.repository.append("g", 2 * number, [DEFINED, AT_SEVEN], recording, epoch=0)
-
-        await opened.repository.append("other", 0, [DEFINED], epoch=0)
-        writer = asyncio.create_task(write())
-        counts = []
-        for number in range(3):
-            header = (await backed_up(settings, tmp_path / f"b{number}")).header
-            counts.append((header.counts["group_records"] - 1, header.counts["rebalances"]))
-        writer.cancel()
-        with suppress(asyncio.CancelledError):
-            await writer
-
-    assert all(records == 2 * rebalances for records, rebalances in counts)
-    assert counts[0] < counts[-1], "the writer went on"
-    for number in range(3):
-        done = await restored(new_place(tmp_path, f"target{number}"), tmp_path / f"b{number}")
-        assert done.damaged == {}
 
 
 # --- the file
