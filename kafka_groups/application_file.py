@@ -13,8 +13,7 @@ from pathlib import Path
 
 from assignor.configs import KNOWN_KEYS, TOPIC_PREFIX
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor
-from assignor.recording.fields import as_object, document_of_line
+from assignor.recording.fields import as_assignor, as_object, document_of_line
 from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
 

@@ -15,8 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from assignor.assignment.application_state import ApplicationState
-from assignor.assignment.task_assignment import AssignedTaskType, KafkaStreamsAssignment, TaskAssignment
-from assignor.assignment.validation import validate_task_assignment
+from assignor.assignment.task_assignment import (
+    AssignedTaskType,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    validate_task_assignment,
+)
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, NullPointerError
 from assignor.java.hash_codes import task_hash

@@ -5,8 +5,7 @@ the path of the field, and a feature of a later release raises NotBuiltYet. Noth
 """
 
 from assignor.configs import dotted_configs
-from assignor.recording.assignor_fields import KNOWN_ASSIGNORS, is_class_path
-from assignor.recording.fields import document_of_line, line_of_document
+from assignor.recording.fields import KNOWN_ASSIGNORS, document_of_line, is_class_path, line_of_document
 from assignor.recording.placement import PLACEMENT_FORMAT, RecordedPlacement, parse_placement, parse_recorded_placement
 from assignor.recording.rebalance import (
     REBALANCE_FORMAT,

@@ -9,11 +9,12 @@ from assignor.clients.client_state import TaskLags
 from assignor.cluster import Racks
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.fields import (
     Fields,
+    as_assignor,
     as_boolean,
     as_choice,
+    as_configs,
     as_integer,
     as_long,
     as_object,

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.fields import (
     Fields,
+    as_assignor,
     as_boolean,
     as_bytes,
     as_choice,
+    as_configs,
     as_int32,
     as_int32s,
     as_integer,
@@ -26,10 +27,10 @@ from assignor.recording.fields import (
     list_items,
     object_entries,
 )
-from assignor.recording.steering_fields import as_steering
 from assignor.recording.topology_fields import as_topology
 from assignor.snapshot import Member, RebalanceSnapshot
-from assignor.steering import NO_STEERING
+from assignor.steering import NO_STEERING, Steering
+from assignor.types import ProcessId
 
 REBALANCE_FORMAT = "rebalance/1"
 SOURCES = ("coordinator", "kafka", "generated")
@@ -154,7 +155,7 @@ def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnaps
         future_process_id=fields.read_or_none("future_process_id", as_process_id),
         created_internal_topics=fields.read_or_none("created_internal_topics", _as_topics),
         topics_refusal=fields.text_or_none("topics_refusal"),
-        steering=fields.read_or_none("steering", as_steering) or NO_STEERING,
+        steering=fields.read_or_none("steering", _as_steering) or NO_STEERING,
     )
 
 
@@ -208,6 +209,25 @@ def _as_member(value: object, where: str) -> Member:
         fields.text_or_none("client_id"),
         fields.text_or_none("group_instance_id"),
     )
+
+
+def _as_steering(value: object, where: str) -> Steering:
+    """What operators asked of the rebalance."""
+    fields = Fields(value, where, (), ("drained_processes", "drained_members", "keeps_owned", "away_processes"))
+    return Steering(
+        drained_processes=frozenset(fields.read_or_none("drained_processes", _as_process_ids) or ()),
+        drained_members=frozenset(fields.read_or_none("drained_members", _as_texts) or ()),
+        keeps_owned=bool(fields.read_or_none("keeps_owned", as_boolean)),
+        away_processes=frozenset(fields.read_or_none("away_processes", _as_process_ids) or ()),
+    )
+
+
+def _as_process_ids(value: object, where: str) -> list[ProcessId]:
+    return [as_process_id(item, at) for item, at in list_items(value, where)]
+
+
+def _as_texts(value: object, where: str) -> list[str]:
+    return [as_text(item, at) for item, at in list_items(value, where)]
 
 
 def _as_output(value: object, where: str) -> RecordedOutput:

@@ -4,6 +4,43 @@ A steered rebalance wraps the task assignor that the group is set to (`steered_a
 wrapped, and a rebalance is Kafka's. Kafka has no counterpart.
 """
 
-from assignor.steering.steered_assignor import steered_assignor as steered_assignor
-from assignor.steering.steering import NO_STEERING as NO_STEERING
-from assignor.steering.steering import Steering as Steering
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assignor.steering.away import AwayAssignor
+from assignor.steering.draining import DrainingAssignor
+from assignor.steering.keeping import KeepingAssignor
+from assignor.task_assignors.base import TaskAssignor
+from assignor.types import ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """`drained_processes`: instances that are to have no tasks as soon as others can run theirs. `drained_members`: the
+    same for single threads, by member id; names that the group does not have mean nothing. `keeps_owned`: every task
+    and standby stays on the client that says it runs it; only tasks that nobody runs are placed. `away_processes`:
+    instances that keep what they have, and get nothing new.
+    """
+
+    drained_processes: frozenset[ProcessId] = frozenset()
+    drained_members: frozenset[str] = frozenset()
+    keeps_owned: bool = False
+    away_processes: frozenset[ProcessId] = frozenset()
+
+
+NO_STEERING = Steering()
+
+
+def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor:
+    """`assignor` itself when nothing is steered. What is kept is kept on drained instances, too.
+
+    Who is away is passed over among those that are not drained: the other way round, what a drained instance runs would
+    go back to it.
+    """
+    processes, members, away = steering.drained_processes, steering.drained_members, steering.away_processes
+    if away:
+        assignor = AwayAssignor(assignor, away)
+    if processes or members:
+        assignor = DrainingAssignor(assignor, processes, members, away)
+    return KeepingAssignor(assignor) if steering.keeps_owned else assignor

@@ -53,13 +53,8 @@ def _give(
     everybody = sorted(present)
     running = [process for process in everybody if task in problem.clients[process].previous_active]
     ready = [process for process in running or everybody if is_caught_up_on(problem, process, task)]
-    load = {process: copies.count(process) / max(1, problem.clients[process].capacity) for process in everybody}
-    chosen = min(ready or running or everybody, key=lambda process: (load[process], process))
-    was_standby = task in copies.standby[chosen] and task not in copies.warm_ups[chosen]
-    copies.drop_standby(chosen, task)
-    copies.move_active(task, chosen)
-    if was_standby:
-        copies.standby[away].add(task)
+    chosen = copies.least_loaded(ready or running or everybody, problem.clients)
+    copies.swap_with_standby(task, chosen)
     return Decision(DecisionKind.AWAY_PASSED_OVER, task, Role.ACTIVE, chosen, away)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.clients.client_state import is_caught_up
-from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 
 
@@ -28,14 +29,25 @@ class ChangingPlacement:
             owner={task: process for process, client in clients for task in client.active},
         )
 
-    def count(self, process: ProcessId) -> int:
-        return len(self.active[process]) + len(self.standby[process])
+    def least_loaded(self, processes: Iterable[ProcessId], clients: Mapping[ProcessId, PlacementClient]) -> ProcessId:
+        """The one with the fewest copies per thread. `clients`: with the threads that count."""
+        count = {process: len(self.active[process]) + len(self.standby[process]) for process in processes}
+        return min(count, key=lambda process: (count[process] / max(1, clients[process].capacity), process))
 
     def move_active(self, task: TaskId, to: ProcessId) -> None:
         """`to` may be a process that had no entry."""
         self.active[self.owner[task]].discard(task)
         self.active.setdefault(to, set()).add(task)
         self.owner[task] = to
+
+    def swap_with_standby(self, task: TaskId, to: ProcessId) -> None:
+        """As `move_active`. If `to` has a standby, which is no warm-up, the owner until now gets that."""
+        owner = self.owner[task]
+        was_standby = task in self.standby[to] and task not in self.warm_ups[to]
+        self.drop_standby(to, task)
+        self.move_active(task, to)
+        if was_standby:
+            self.standby[owner].add(task)
 
     def drop_standby(self, process: ProcessId, task: TaskId) -> None:
         """Nothing when there is none."""

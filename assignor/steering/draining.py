@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.steering.changing_placement import ChangingPlacement, is_caught_up_on
-from assignor.steering.steering import Steering
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem, TaskAssignor
 from assignor.types import ProcessId, Role, TaskId
 
@@ -36,15 +35,26 @@ _WarmUp = tuple[ProcessId, TaskId]
 
 
 class DrainingAssignor:
-    def __init__(self, assignor: TaskAssignor, steering: Steering) -> None:
+    """`processes`, `members`: that are drained; `away`: processes that get nothing new."""
+
+    def __init__(
+        self,
+        assignor: TaskAssignor,
+        processes: frozenset[ProcessId],
+        members: frozenset[str],
+        away: frozenset[ProcessId],
+    ) -> None:
         self.name = assignor.name
         self._assignor = assignor
-        self._steering = steering
+        self._processes = processes
+        self._members = members
+        self._away = away
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         """When every client is drained, or away, none is drained: somebody has to run the tasks."""
-        left = _clients_left(problem, self._steering)
-        if not left.keys() - self._steering.away_processes:
+        left = self._clients_left(problem)
+        present = left.keys() - self._away
+        if not present:
             log.extend(Decision(DecisionKind.DRAIN_SET_ASIDE, task, Role.ACTIVE) for task in sorted(problem.tasks))
             return self._assignor.assign(problem, log)
         if left == problem.clients:
@@ -55,22 +65,20 @@ class DrainingAssignor:
         if placed.is_refused or placed.clients.keys() != left.keys():
             log.extend(inner_log)
             return placed  # the check of placements says what is wrong with it
-        present = left.keys() - self._steering.away_processes
         return _Draining(problem, left, frozenset(present), placed, inner_log).placement(log)
 
-
-def _clients_left(problem: PlacementProblem, steering: Steering) -> dict[ProcessId, PlacementClient]:
-    """Clients that are not drained, each with the threads that are not."""
-    left: dict[ProcessId, PlacementClient] = {}
-    for process, client in problem.clients.items():
-        consumers = tuple(each for each in client.consumers if each not in steering.drained_members)
-        if process in steering.drained_processes or (client.consumers and not consumers):
-            continue
-        drained_threads = len(client.consumers) - len(consumers)
-        if drained_threads:
-            client = replace(client, consumers=consumers, capacity=client.capacity - drained_threads)
-        left[process] = client
-    return left
+    def _clients_left(self, problem: PlacementProblem) -> dict[ProcessId, PlacementClient]:
+        """Clients that are not drained, each with the threads that are not."""
+        left: dict[ProcessId, PlacementClient] = {}
+        for process, client in problem.clients.items():
+            consumers = tuple(each for each in client.consumers if each not in self._members)
+            if process in self._processes or (client.consumers and not consumers):
+                continue
+            drained_threads = len(client.consumers) - len(consumers)
+            if drained_threads:
+                client = replace(client, consumers=consumers, capacity=client.capacity - drained_threads)
+            left[process] = client
+        return left
 
 
 @dataclass(slots=True)
@@ -97,9 +105,10 @@ class _Draining:
             if task not in self._stateful or self._is_caught_up(owner, task):
                 self._log_decision(DecisionKind.DRAIN_MOVES, task, owner, runner)
                 continue
-            ready = self._caught_up_client(task, copies)
-            if ready is not None:
-                self._hand_over(copies, task, ready, runner)
+            # assignors that do not look at lags may have passed it over
+            ready = [process for process in self.present if self._is_caught_up(process, task)]
+            if ready:
+                self._hand_over(copies, task, copies.least_loaded(ready, self.left), runner)
             else:
                 waits.append((task, runner, owner))
         self._wait(copies, waits)
@@ -132,19 +141,9 @@ class _Draining:
     def _is_caught_up(self, process: ProcessId, task: TaskId) -> bool:
         return is_caught_up_on(self.problem, process, task)
 
-    def _caught_up_client(self, task: TaskId, copies: ChangingPlacement) -> ProcessId | None:
-        """Assignors that do not look at lags may have passed it over. The least loaded one."""
-        ready = [process for process in self.present if self._is_caught_up(process, task)]
-        load = {process: copies.count(process) / max(1, self.left[process].capacity) for process in ready}
-        return min(ready, key=lambda process: (load[process], process), default=None)
-
     def _hand_over(self, copies: ChangingPlacement, task: TaskId, ready: ProcessId, runner: ProcessId) -> None:
         owner = copies.owner[task]
-        was_standby = task in copies.standby[ready] and task not in copies.warm_ups[ready]
-        copies.drop_standby(ready, task)
-        copies.move_active(task, ready)
-        if was_standby:
-            copies.standby[owner].add(task)
+        copies.swap_with_standby(task, ready)
         self.redecided.add(task)
         self._log_decision(DecisionKind.DRAIN_MOVES, task, ready, runner)
         self._log_decision(DecisionKind.MOVED_TO_CAUGHT_UP, task, ready, owner)

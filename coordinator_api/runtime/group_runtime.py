@@ -49,8 +49,7 @@ from coordinator_api.runtime.cluster_watch import ClusterWatch, WarmUpWatch
 from coordinator_api.runtime.definitions import Definition
 from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.runtime.event_queue import EventQueue, TakenEvents
-from coordinator_api.runtime.held_requests import HeldRequests
-from coordinator_api.runtime.member_connections import HeldHeartbeats
+from coordinator_api.runtime.held_requests import HeldHeartbeats, HeldRequests
 from coordinator_api.runtime.notices import GroupNotices, ProcessNotice, ReceivedNotice
 from coordinator_api.runtime.rebalance_loop import RebalanceLoop
 from coordinator_api.runtime.rebalance_runner import RebalanceResources, RebalanceRunner

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from assignor.errors import AssignorFault, InputError
-from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.recording.fields import as_assignor, as_configs
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.views.wording import sentence

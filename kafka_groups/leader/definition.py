@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from assignor.cluster import Cluster
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor
+from assignor.recording.fields import as_assignor
 from assignor.snapshot import RebalanceSnapshot
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, ApplicationFile
 from kafka_groups.described.described_topology import topology_from_description

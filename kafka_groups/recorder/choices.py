@@ -12,7 +12,7 @@ from pathlib import Path
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor, is_class_path
+from assignor.recording.fields import as_assignor, is_class_path
 from kafka_client.settings.properties_file import read_properties_file
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, configured_assignor, placement_configs
 from kafka_groups.recorder.group_recorder import GroupChoices

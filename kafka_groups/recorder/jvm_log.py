@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from assignor.errors import InputError, UnreadableLogLine
-from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.recording.fields import as_assignor, as_configs
 from assignor.types import ProcessId
 from kafka_groups.recorder.jvm_log_rebalances import (
     FALLBACK_PRIOR,

@@ -13,8 +13,7 @@ import typer
 
 from assignor.errors import InputError
 from assignor.recording import document_of_line
-from assignor.recording.assignor_fields import as_assignor, as_configs
-from assignor.recording.fields import as_object, as_partitions
+from assignor.recording.fields import as_assignor, as_configs, as_object, as_partitions
 from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
 from rebalance_analysis.what_if.changes import EVERY_PROCESS, Changes

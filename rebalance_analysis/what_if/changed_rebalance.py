@@ -22,7 +22,7 @@ from assignor.recording import (
     dotted_configs,
     rebalance_document,
 )
-from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.recording.fields import as_assignor, as_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementClient, RackInformation
 from assignor.types import TaskId, TopicPartition

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor
 from assignor.recording.fields import (
     Fields,
+    as_assignor,
     as_integer,
     as_object,
     as_offset,

@@ -25,14 +25,13 @@ from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import DefinitionChanged, GroupRestored
 from coordinator_api.group.snapshot import LOST_GENERATIONS
 from coordinator_api.group.states import GroupState
-from coordinator_api.runtime.repairs import planned_repair
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.backup import Done, back_up, restore
 from coordinator_api.store.opening import migrate, open_store
 from coordinator_api.store.repository import Recording
 from coordinator_api.store.store_errors import StoreError, StoreInUse
-from coordinator_api.store.stored_logs import checksum
+from coordinator_api.store.stored_logs import checksum, planned_repair
 from tests.coordinator_api.service_process import clean_environment
 from tests.coordinator_api.store.databases import lose_the_page_of, settings_for
 from tests.warm_program import WarmProgram
