@@ -108,15 +108,6 @@ bytes; this bounds the memory that it can take.
 """
 
 
-def partition_groups(topology: GroupTopology, cluster: Cluster) -> PartitionsOfTasks:
-    """Every task with its source partitions, sorted.
-
-    Tasks are in the order of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. Raises as `counted_sources`.
-    Linear in the number of partitions.
-    """
-    return source_partitions(counted_sources(topology, cluster))
-
-
 def counted_sources(topology: GroupTopology, cluster: Cluster) -> Sources:
     """What the tasks of a group follow from. `cluster` includes the repartition topics. Raises UncheckedError for a
     source topic without partitions.

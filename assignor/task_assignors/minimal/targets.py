@@ -27,8 +27,8 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What it costs to place a task, as one number: comparing sums compares one criterion after the other. Each price is
-    more than everything below it can add up to.
+    """What it costs to place a task, as one number: comparing sums compares one criterion after the other. Each price
+    is more than everything below it can add up to.
 
     `foreign`: of one partition that is read across racks; `weight`: of one unit of weight away from home; `move`: of
     one task away from home; `uneven_class`, `uneven_client`: of one task more than the lower bound, and so one fewer

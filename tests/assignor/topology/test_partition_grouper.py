@@ -7,7 +7,7 @@ import pytest
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.errors import InputError, UncheckedError
 from assignor.topology.group_topology import GroupTopology, Subtopology
-from assignor.topology.partition_grouper import MAX_GROUP_PARTITIONS, partition_groups
+from assignor.topology.partition_grouper import MAX_GROUP_PARTITIONS, counted_sources
 
 
 def _cluster(**counts: int) -> Cluster:
@@ -16,11 +16,11 @@ def _cluster(**counts: int) -> Cluster:
 
 def test_should_fail_when_a_topic_is_not_in_the_cluster() -> None:
     with pytest.raises(UncheckedError, match="Empty partitions for topic b"):
-        partition_groups(GroupTopology((Subtopology(0, ("a", "b")),)), _cluster(a=1))
+        counted_sources(GroupTopology((Subtopology(0, ("a", "b")),)), _cluster(a=1))
 
 
 def test_should_refuse_a_group_beyond_all_measure_before_it_takes_memory() -> None:
     topology = GroupTopology(tuple(Subtopology(number, ("a",)) for number in range(3_000)))
 
     with pytest.raises(InputError, match=r"^input\.topology: the group would have 3000000000 source partitions"):
-        partition_groups(topology, _cluster(a=MAX_GROUP_PARTITIONS))
+        counted_sources(topology, _cluster(a=MAX_GROUP_PARTITIONS))
