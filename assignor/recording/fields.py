@@ -76,7 +76,7 @@ class Fields:
         return object_entries(self._values.get(name), self.at(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(as_text(value, where) for value, where in self.items(name))
+        return self.read(name, each_of(as_text))
 
 
 def child(where: str, name: str) -> str:
@@ -101,6 +101,16 @@ def list_items(value: object, where: str) -> Iterator[tuple[object, str]]:
         raise _wrong_type(value, "a list", where)
     for index, item in enumerate(value):
         yield item, f"{where}[{index}]"
+
+
+def each_of(reader: Callable[[object, str], Value]) -> Callable[[object, str], tuple[Value, ...]]:
+    """Reads a list of such values."""
+    return lambda value, where: tuple([reader(item, at) for item, at in list_items(value, where)])
+
+
+def by_name(reader: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
+    """Reads an object of such values."""
+    return lambda value, where: {name: reader(entry, at) for name, entry, at in object_entries(value, where)}
 
 
 def as_text(value: object, where: str) -> str:
