@@ -68,12 +68,6 @@ def test_should_say_how_many_standbys_found_no_client() -> None:
     ]
 
 
-def test_should_bring_new_pairs_together_when_it_chooses_among_equals() -> None:
-    """0_1 has met 0_0 on client 2, so its standby passes by client 1, where it would only meet 0_0 again."""
-    placement, _ = assign(problem("0_0 0_1 0_2 0_3", client(1), client(2), client(3), client(4), standbys=1))
-    assert held(placement) == {1: ("0_0", "0_2 0_3"), 2: ("0_1", "0_0"), 3: ("0_2", "0_1"), 4: ("0_3", "")}
-
-
 @pytest.mark.parametrize(
     "clients, message",
     [

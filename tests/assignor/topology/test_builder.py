@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import dedent
 
 import pytest
 
@@ -46,32 +45,6 @@ def test_should_split_at_the_repartition_topic_and_put_the_application_id_in_fro
                 (SubtopologyStore("counts", "app-counts-changelog", None, ChangelogConfig()),),
             ),
         )
-    )
-
-
-def test_should_describe_word_for_word_as_kafka() -> None:
-    assert _word_count().describe() == dedent(
-        """\
-        Topologies:
-           Sub-topology: 0
-            Source: sentences (topics: [text])
-              --> split
-            Processor: split (stores: [])
-              --> to-words
-              <-- sentences
-            Sink: to-words (topic: words)
-              <-- split
-
-          Sub-topology: 1
-            Source: words (topics: [words])
-              --> count
-            Processor: count (stores: [counts])
-              --> out
-              <-- words
-            Sink: out (topic: word-counts)
-              <-- count
-
-        """
     )
 
 

@@ -78,14 +78,6 @@ def test_should_keep_the_heavy_tasks_before_it_looks_at_racks() -> None:
     assert placed(heavy, MINIMAL)[0] == {1: ("0_1 0_2", ""), 2: ("0_0 0_3", "")}
 
 
-def test_should_put_standbys_where_their_changelogs_are() -> None:
-    configs = replace(MIN_TRAFFIC, num_standby_replicas=1)
-    changelogs = {"0_0": "b", "0_1": "c", "0_2": "a"}
-    sources = {"0_0": "a", "0_1": "b", "0_2": "c"}
-    case = problem(configs, {1: "a", 2: "b", 3: "c"}, sources, changelogs)
-    assert placed(case, MINIMAL)[0] == {1: ("0_0", "0_2"), 2: ("0_1", "0_0"), 3: ("0_2", "0_1")}
-
-
 def test_should_say_how_much_is_read_across_racks_where_a_task_goes() -> None:
     case = problem(MIN_TRAFFIC, {1: "a", 2: "b"}, {**FOUR, "0_2": "c"}, had={1: "0_0 0_1 0_2 0_3"})
     log = DecisionLog()
