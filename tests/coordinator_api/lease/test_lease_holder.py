@@ -309,9 +309,6 @@ def test_should_leave_time_for_others_to_take_over_within_the_lease_timeout() ->
 # --- when another coordinator is over
 
 
-ENOUGH_MS = 2_100
-
-
 def looked(observation: ObservedLeases, *, renewals: int, from_ms: int, to_ms: int, every_ms: int = 250) -> None:
     for now_ms in range(from_ms, to_ms + 1, every_ms):
         observation.seen(view({"me": now_ms, "other": renewals}), "me", now_ms)
