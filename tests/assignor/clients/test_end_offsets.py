@@ -12,12 +12,7 @@ SOURCE = "source"
 
 
 def sums(topics: tuple[str, ...], offsets: EndOffsets) -> EndOffsetSums:
-    return end_offset_sums(
-        TASKS,
-        {0: topics},
-        frozenset([SOURCE]),
-        offsets,
-    )
+    return end_offset_sums(TASKS, {0: topics}, frozenset([SOURCE]), offsets)
 
 
 def test_should_stop_at_the_largest_long_when_a_sum_overflows() -> None:

@@ -94,11 +94,6 @@ def test_should_spread_each_subtopology_even_where_the_totals_are_even_already()
     assert held(placement) == {1: ("0_1 1_0", ""), 2: ("0_0 1_1", "")}
 
 
-def test_should_share_by_threads() -> None:
-    clients = [client(1, running("0_0 0_1 0_2 0_3"), capacity=3), client(2, {"0_3": 0}, capacity=1)]
-    assert held(assign(problem(NO_STANDBYS, clients, "0_0 0_1 0_2 0_3"))) == {1: ("0_0 0_1 0_2", ""), 2: ("0_3", "")}
-
-
 def test_should_let_the_standby_take_over_and_place_a_new_one_when_an_owner_is_lost() -> None:
     clients = [client(1, {**running("0_0"), "0_1": 5}), client(2, {**running("0_2"), "0_0": 5})]
     case = problem(ONE_STANDBY, clients, "0_0 0_1 0_2")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from assignor.clients.client_metadata import GroupMetadata, ReceivedVersions
@@ -9,7 +11,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionKind
 from assignor.errors import IllegalStateError
 from assignor.pipeline import assign
-from assignor.snapshot import RebalanceResult, RebalanceSnapshot
+from assignor.snapshot import RebalanceResult
 from assignor.threads import consumer_assignments as step_four
 from assignor.types import ProcessId, TaskId, TopicPartition
 from tests.group_model import (
@@ -82,22 +84,7 @@ def warming_up(leader: ProcessId | None) -> tuple[SimulatedGroup, RebalanceResul
     group.add_process(1, threads=2)
     group.rebalance()
     group.add_process(2)
-    snapshot = group.snapshot()
-    members = dict(snapshot.members)
-    return group, assign(
-        RebalanceSnapshot(
-            snapshot.assignor,
-            snapshot.configs,
-            snapshot.application_id,
-            snapshot.topology,
-            snapshot.cluster,
-            members,
-            snapshot.existing_internal_topics,
-            snapshot.changelog_end_offsets,
-            leader_process_id=leader,
-        ),
-        NOW_MS,
-    )
+    return group, assign(replace(group.snapshot(), leader_process_id=leader), NOW_MS)
 
 
 def test_should_tell_the_probing_time_to_the_first_member_of_the_leaders_process() -> None:

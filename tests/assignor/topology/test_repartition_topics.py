@@ -6,12 +6,14 @@ import pytest
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.errors import MissingSourceTopicError, TaskAssignmentError, TopologyError
+from assignor.errors import IllegalStateError, MissingSourceTopicError, TaskAssignmentError, TopologyError
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import (
+    InternalTopic,
     InternalTopicCatalog,
     RepartitionTopics,
+    enforce_copartitioning,
     prepare_repartition_topics,
 )
 
@@ -99,3 +101,11 @@ def test_should_take_no_partition_away_when_the_cluster_knows_the_topic_already(
     topics = _prepare(builder, _cluster(a=5).with_topics({"app-r": TopicMetadata(known)}))
 
     assert (topics.ready, topics.cluster.partition_count("app-r")) == ({"app-r": 5}, expected)
+
+
+def test_should_fail_when_a_copartitioned_group_has_several_fixed_counts_or_none() -> None:
+    topics = {name: InternalTopic(name, count, fixed_partitions=True) for name, count in (("a", 3), ("b", 4))}
+    with pytest.raises(TopologyError, match=r"do not have the same number of partitions: \[\{a=3, b=4, c=5\}\]"):
+        enforce_copartitioning(["c", "b", "a"], {**topics, "c": InternalTopic("c", 5)}, _cluster())
+    with pytest.raises(IllegalStateError, match="Could not validate the copartitioning"):
+        enforce_copartitioning(["a"], {"a": InternalTopic("a", None)}, _cluster())

@@ -85,15 +85,6 @@ def test_should_spread_a_subtopology_although_everything_could_be_read_on_one_ra
     assert placed(problem(BALANCED, racks, sources))[0] == {1: ("0_0 1_0", ""), 2: ("0_1 1_1", "")}
 
 
-def test_should_name_a_partition_that_a_described_changelog_lacks() -> None:
-    """Kafka finds out late: it asks for the topic, and not for each partition."""
-    case = problem(replace(MIN_TRAFFIC, num_standby_replicas=1), {1: "a", 2: "b"}, SWAPPED, SWAPPED)
-    assert case.racks is not None
-    log_0_1 = {**case.racks.changelog_partitions, TaskId(0, 1): (TopicPartition("log-0_0", 1),)}
-    with pytest.raises(IllegalStateError, match="TopicPartition log-0_0-1 has no rack information"):
-        placed(replace(case, racks=replace(case.racks, changelog_partitions=log_0_1)))
-
-
 def test_should_name_a_task_that_reads_nothing() -> None:
     case = problem(MIN_TRAFFIC, {1: "a", 2: "b"}, SWAPPED, SWAPPED)
     assert case.racks is not None
