@@ -1,6 +1,7 @@
 """What an assignor answers: for each process its tasks, and when it is to ask for the next rebalance.
 
-Source: `KafkaStreamsAssignment`, `TaskAssignor.TaskAssignment`, `TaskAssignmentUtils.identityAssignment`.
+Source: `KafkaStreamsAssignment`, `TaskAssignor.TaskAssignment`, `TaskAssignmentUtils.identityAssignment`,
+`validateTaskAssignment`.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def add_missing_clients(
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """The first error, or NONE. As in Kafka, a task that nobody runs is no error."""
+    """Kafka's check: the first error, or NONE. As in Kafka, a task that nobody runs is no error."""
     tasks = frozenset(application_state.problem.tasks)
     active: set[TaskId] = set()
     standby: set[TaskId] = set()

@@ -14,6 +14,8 @@ A held request costs a future. The waker asks the group on its behalf, and answe
 A page is notified that something was committed, and asks for what it shows. A commit calls `Watching.changed` once,
 which costs a look into a table while nobody watches. A watcher is notified once for all changes since it last asked, so
 nothing piles up however many commits there are.
+
+A caller whose connection breaks waits no more. `GroupsOfConnections` tells the groups that have members behind it.
 """
 
 from __future__ import annotations
