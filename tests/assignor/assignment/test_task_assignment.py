@@ -12,8 +12,12 @@ from assignor.assignment import (
     AssignedTask,
     AssignedTaskType,
     KafkaStreamsAssignment,
+    RackAwareOptimizationParams,
     StickyTaskAssignor,
     default_standby_task_assignment,
+    identity_assignment,
+    optimize_rack_aware_active_tasks,
+    optimize_rack_aware_standby_tasks,
 )
 from assignor.decisions import DecisionKind
 from assignor.errors import IllegalArgumentError, IllegalStateError
@@ -51,7 +55,42 @@ def copies(assignments: Assignments, type: AssignedTaskType) -> Counter[TaskId]:
     return Counter(task.id for each in assignments.values() for task in each.tasks.values() if task.type is type)
 
 
+class TestStates:
+    def test_should_order_the_stateful_tasks_of_a_consumer_by_lag(self, problem: PlacementProblem) -> None:
+        process, client = next(iter(problem.clients.items()))
+        reported = (*problem.tasks, TaskId(99, 0))
+        changed = {**problem.clients, process: replace(client, reported_tasks={"c": reported})}
+        state = ApplicationState(replace(problem, clients=changed)).kafka_streams_states(True)[process]
+        by_lag = state.prev_tasks_by_lag("c")
+        assert set(by_lag) == set(problem.stateful_tasks)
+        assert [state.lag_for(task) for task in by_lag] == sorted(state.lag_for(task) for task in by_lag)
+        assert state.prev_tasks_by_lag("nobody") == ()
+
+    def test_should_tell_a_store_from_a_changelog(self, problem: PlacementProblem) -> None:
+        with_stores = replace(problem, store_names={task.subtopology: frozenset({"s"}) for task in problem.tasks})
+        for task, info in ApplicationState(with_stores).all_tasks.items():
+            assert (info.is_stateful, info.has_changelog) == (True, task in problem.stateful_tasks)
+
+    def test_should_say_of_each_partition_what_it_is_for(self, problem: PlacementProblem) -> None:
+        assert problem.racks is not None
+        first, second = problem.stateful_tasks[:2]
+        changelogs = {**problem.racks.changelog_partitions, first: problem.racks.task_partitions[first]}
+        state = ApplicationState(replace(problem, racks=replace(problem.racks, changelog_partitions=changelogs)))
+        kinds = {
+            task: {(each.is_source, each.is_changelog) for each in state.all_tasks[task].topic_partitions}
+            for task in (first, second)
+        }
+        assert kinds == {first: {(True, True)}, second: {(True, False), (False, True)}}
+
+
 class TestAssignments:
+    def test_should_keep_what_there_was(self, problem: PlacementProblem) -> None:
+        assignments = identity_assignment(ApplicationState(problem))
+        for process, client in problem.clients.items():
+            tasks = assignments[process].tasks.values()
+            assert {task.id for task in tasks if task.type is AssignedTaskType.ACTIVE} == client.previous_active
+            assert {task.id for task in tasks if task.type is AssignedTaskType.STANDBY} == client.previous_standby
+
     def test_should_share_the_tasks_with_the_one_that_has_a_deadline(self) -> None:
         one = KafkaStreamsAssignment(ProcessId(1, 2))
         other = one.with_followup_rebalance(5)
@@ -84,3 +123,52 @@ class TestStandbys:
         default_standby_task_assignment(state, sticky(with_configs(problem)))
         missing = [step for step in state.log if step.kind == "no-standby-host"]
         assert [step.detail for step in missing] == [2] * len(problem.stateful_tasks)
+
+
+class TestRacks:
+    def test_should_place_step_by_step_what_the_sticky_assignor_places(self, problem: PlacementProblem) -> None:
+        """Its flow is Kafka's own order of steps, which the vectors prove; the functions have to take the same."""
+        expected = sticky(ApplicationState(problem))
+        assignments = sticky(with_configs(problem, rack_aware_assignment_strategy="none"))
+        params = RackAwareOptimizationParams(ApplicationState(problem))
+        optimize_rack_aware_active_tasks(params.for_stateful_tasks(), assignments)
+        stateless = params.for_stateless_tasks().with_traffic_cost(1).with_non_overlap_cost(0)
+        optimize_rack_aware_active_tasks(stateless, assignments)
+        assert {process: dict(each.tasks) for process, each in assignments.items()} == {
+            process: dict(each.tasks) for process, each in expected.items()
+        }
+
+    def test_should_swap_standbys_and_keep_their_number(self, problem: PlacementProblem) -> None:
+        for strategy in ("min_traffic", "balance_subtopology"):
+            configs = {"num_standby_replicas": 1, "rack_aware_traffic_cost": 10, "rack_aware_non_overlap_cost": 1}
+            state = with_configs(problem, rack_aware_assignment_strategy=strategy, **configs)
+            assignments = sticky(with_configs(problem, rack_aware_assignment_strategy="none"))
+            default_standby_task_assignment(state, assignments)
+            before = foreign_changelogs(state, assignments)
+            counts = {process: len(each.tasks) for process, each in assignments.items()}
+            optimize_rack_aware_standby_tasks(RackAwareOptimizationParams(state), assignments)
+            assert foreign_changelogs(state, assignments) < before
+            assert {process: len(each.tasks) for process, each in assignments.items()} == counts
+            assert copies(assignments, AssignedTaskType.STANDBY) == dict.fromkeys(problem.stateful_tasks, 1)
+
+    def test_should_not_optimize_a_task_that_nobody_runs_or_two_run(self, problem: PlacementProblem) -> None:
+        params = RackAwareOptimizationParams(ApplicationState(problem)).for_stateful_tasks()
+        task = min(problem.stateful_tasks)
+        with pytest.raises(IllegalArgumentError, match=f"Task {task} not assigned to any client"):
+            optimize_rack_aware_active_tasks(params, {})
+        twice = {
+            process: KafkaStreamsAssignment(process, [AssignedTask.active(task)]) for process in [*problem.clients][:2]
+        }
+        with pytest.raises(IllegalArgumentError, match=f"Task {task} assigned to multiple clients"):
+            optimize_rack_aware_active_tasks(params, twice)
+
+
+def foreign_changelogs(state: ApplicationState, assignments: Assignments) -> int:
+    """Changelog partitions that standbys read across racks."""
+    return sum(
+        each.is_changelog and client.rack_id not in (each.rack_ids or ())
+        for process, client in state.kafka_streams_states().items()
+        for task in assignments[process].tasks.values()
+        if task.type is AssignedTaskType.STANDBY
+        for each in state.all_tasks[task.id].topic_partitions
+    )

@@ -112,6 +112,16 @@ def test_should_move_standby_to_a_caught_up_client_and_warm_up_its_target() -> N
     ]
 
 
+def test_should_not_warm_up_standbys_with_a_budget_that_active_tasks_have_spent() -> None:
+    configs = AssignmentConfigs(num_standby_replicas=1, max_warmup_replicas=1)
+    case = problem(configs, [client(1), client(2), client(3, {"0_0": RUNNING}), client(4, {"0_0": 0})], "0_0")
+    assert warm_ups(assign(case)) == {1: "0_0"}
+    assert decisions(case, "0_0")[-2:] == [
+        decision(DecisionKind.MOVED_TO_CAUGHT_UP, "0_0", Role.STANDBY, 4, other=2),
+        decision(DecisionKind.WARM_UP_BUDGET_SPENT, "0_0", Role.STANDBY, 2, other=4),
+    ]
+
+
 def test_should_refuse_what_no_group_can_be() -> None:
     with pytest.raises(InputError, match="clients: a placement needs at least one client"):
         assign(problem(NO_STANDBYS, [], "0_0"))

@@ -59,6 +59,26 @@ def test_should_move_only_what_exceeds_the_share_when_a_client_joins() -> None:
     ]
 
 
+def test_should_activate_a_previous_standby_when_the_owner_is_gone() -> None:
+    placement, log = assign(problem("0_0 0_1", client(1, "0_1"), client(2, "", "0_0")))
+    assert held(placement) == {1: ("0_1", ""), 2: ("0_0", "")}
+    assert log == [
+        decision(DecisionKind.PREVIOUS_ACTIVE, "0_1", Role.ACTIVE, 1),
+        decision(DecisionKind.PREVIOUS_STANDBY, "0_0", Role.ACTIVE, 2),
+    ]
+
+
+def test_should_keep_standbys_where_they_were() -> None:
+    placement, log = assign(
+        problem("0_0 0_1", client(1, "0_0", "0_1"), client(2, "0_1"), client(3, "", "0_0"), standbys=1)
+    )
+    assert held(placement) == {1: ("0_0", "0_1"), 2: ("0_1", ""), 3: ("", "0_0")}
+    assert log[2:] == [
+        decision(DecisionKind.PREVIOUS_STANDBY, "0_0", Role.STANDBY, 3),
+        decision(DecisionKind.PREVIOUS_STANDBY, "0_1", Role.STANDBY, 1),
+    ]
+
+
 def test_should_say_how_many_standbys_found_no_client() -> None:
     placement, log = assign(problem("0_0", client(1), client(2), standbys=4))
     assert held(placement) == {1: ("0_0", ""), 2: ("", "0_0")}

@@ -340,6 +340,14 @@ def test_should_never_end_itself() -> None:
     assert observation.next_due_ms() == inf
 
 
+def test_should_look_again_when_the_first_of_the_others_may_be_over() -> None:
+    observation = ObservedLeases(TIMES)
+    assert observation.next_due_ms() == inf
+    observation.seen(view({"me": 0, "other": 7}), "me", 1_000)
+    observation.seen(view({"me": 1, "other": 7, "new": 1}), "me", 1_250)
+    assert observation.next_due_ms() == 1_000 + 2_100
+
+
 def test_should_tell_who_has_missed_a_few_renewals() -> None:
     observation = ObservedLeases(TIMES)
     looked(observation, renewals=7, from_ms=0, to_ms=750)
