@@ -124,6 +124,21 @@ class TestStandbys:
         missing = [step for step in state.log if step.kind == "no-standby-host"]
         assert [step.detail for step in missing] == [2] * len(problem.stateful_tasks)
 
+    def test_should_prefer_clients_with_another_tag(self, problem: PlacementProblem) -> None:
+        zones = {process: f"zone-{number % 2}" for number, process in enumerate(problem.clients)}
+        tagged = replace(
+            problem,
+            clients={
+                process: replace(client, tags={"zone": zones[process]}) for process, client in problem.clients.items()
+            },
+        )
+        assignments = sticky(with_configs(tagged))
+        state = with_configs(tagged, num_standby_replicas=1, rack_aware_assignment_tags=("zone",))
+        default_standby_task_assignment(state, assignments)
+        for task in problem.stateful_tasks:
+            holders = [process for process, each in assignments.items() if task in each.tasks]
+            assert len({zones[process] for process in holders}) == 2
+
 
 class TestRacks:
     def test_should_place_step_by_step_what_the_sticky_assignor_places(self, problem: PlacementProblem) -> None:

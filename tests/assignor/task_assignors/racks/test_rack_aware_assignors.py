@@ -77,6 +77,21 @@ def test_should_leave_racks_out_of_account_when_lags_are_not_known() -> None:
     assert placed(case, FallbackPriorTaskAssignor())[0] == {1: ("0_0", ""), 2: ("0_1", "")}
 
 
+def test_should_swap_standbys_by_the_racks_of_their_changelogs_and_say_so() -> None:
+    """Clients 1 and 2 run the tasks, 3 and 4 have their standbys."""
+    changelogs = {"0_0": "d", "0_1": "c", "0_2": "a b c d", "0_3": "a b c d"}
+    configs = replace(MIN_TRAFFIC, num_standby_replicas=1)
+    racks = {1: "a", 2: "b", 3: "c", 4: "d"}
+    found, log = placed(problem(configs, racks, dict.fromkeys(changelogs, "a b c d"), changelogs))
+    standbys = {task: number for number, (_, text) in found.items() for task in text.split()}
+    assert (standbys["0_0"], standbys["0_1"]) == (4, 3)
+    swapped = [step for step in log if step.kind is DecisionKind.RACK_MOVED]
+    assert {(str(step.task), step.role, step.process) for step in swapped} >= {
+        ("0_0", Role.STANDBY, process(4)),
+        ("0_1", Role.STANDBY, process(3)),
+    }
+
+
 def test_should_spread_a_subtopology_although_everything_could_be_read_on_one_rack() -> None:
     """All of subtopology 0 is on rack a: min_traffic gives it to client 1 as far as its number of tasks goes."""
     sources = {"0_0": "a", "0_1": "a", "1_0": "b", "1_1": "b"}
