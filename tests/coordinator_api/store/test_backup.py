@@ -85,6 +85,22 @@ async def source(tmp_path: Path) -> Settings:
     return settings
 
 
+async def test_should_restore_every_row_as_it_was(source: Settings, tmp_path: Path) -> None:
+    done = await backed_up(source, tmp_path / "b")
+    target = new_place(tmp_path, "target")
+    told = await restored(target, tmp_path / "b")
+
+    assert done.header.counts == {"groups": 2, "group_records": 4, "rebalances": 1, "tokens": 1}
+    assert (done.damaged, told.damaged, told.header) == ({}, {}, done.header)
+    for table in ("group_records", "rebalances", "tokens"):
+        assert rows(target, table) == rows(source, table)
+    assert [row[:2] for row in rows(target, "groups")] == [("one", 3), ("two", 1)]
+    sizes = {
+        group: sum(len(row[2]) for row in rows(target, "group_records") if row[0] == group) for group in ("one", "two")
+    }
+    assert [row[2] for row in rows(target, "groups")] == [sizes["one"] + len(b"\x00\xff packed"), sizes["two"]]
+
+
 async def test_should_raise_generations_unless_nothing_happened_after_the_backup(
     source: Settings, tmp_path: Path
 ) -> None:
