@@ -117,6 +117,29 @@ def test_should_drain_nobody_when_everybody_is_drained_and_say_so() -> None:
     assert "every instance is drained" in next(explain_rebalance(result)).text
 
 
+def test_should_keep_what_runs_and_place_only_what_nobody_runs() -> None:
+    group = settled(3, stateful=6, stateless=3, num_standby_replicas=1)
+    group.add_process(4)
+    group.remove_process(A)
+    owned = group.owners()
+    _, result = steered(group, Steering(keeps_owned=True))
+    assert result.placement is not None
+    assert result.problem is not None
+    owners = {task: process for process, client in result.placement.clients.items() for task in client.active}
+    assert len(owners) == 9
+    assert {task: owners[task] for task in owned} == {
+        task: process_id(int(name.split("-")[1])) for task, name in owned.items()
+    }
+    assert result.probing_rebalance_at_ms is None
+    kept = {step.task for step in result.decisions if step.kind is DecisionKind.KEPT_OWNED}
+    assert kept == set(owned)
+    had = {process: client.previous_standby for process, client in result.problem.clients.items()}
+    assert any(had.values())
+    assert {process: client.standby for process, client in result.placement.clients.items()} == {
+        process: tasks - result.placement.clients[process].active for process, tasks in had.items()
+    }
+
+
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_should_give_the_tasks_of_a_dead_instance_to_those_who_are_there(assignor: str) -> None:
     group = settled(3, stateful=6, stateless=3, assignor=assignor, num_standby_replicas=1)
