@@ -66,3 +66,12 @@ def test_should_refuse_tasks_of_a_named_topology_beside_others_in_one_process_on
     assert set(group_metadata(bytes_of({"a-1": named, "b": member(B, offset_sums={TASK: 1})}), None).clients) == {A, B}
     with pytest.raises(IllegalStateError, match="Can't compare a TaskId with a namedTopology"):
         group_metadata(bytes_of({"a-1": named, "a-2": member(A, offset_sums={TASK: 1})}), None)
+
+
+def test_should_name_all_members_that_claim_a_partition_and_those_of_the_others() -> None:
+    other = TopicPartition("topic-0", 1)
+    members = {"b": member(B, owned=[PARTITION]), "a": member(A, owned=[PARTITION, other, PARTITION])}
+
+    owners = group_metadata(bytes_of(members), None).owners
+
+    assert owners == {PARTITION: ("a", "b"), other: ("a",)}, "a comes first in the leader's map"
