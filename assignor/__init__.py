@@ -5,7 +5,7 @@
 ====  =============================================================  ================================================
 step  what happens                                                   where
 ====  =============================================================  ================================================
-all   steps 0 to 4 in one function                                   `pipeline.py`
+all   steps 0 to 4 in one function                                   `pipeline/streams_partition_assignor.py`
 0     bytes to values; which versions a group speaks                 `protocol/`
 0     subscriptions gathered by process                              `clients/client_metadata.py`
 1     repartition topics counted, checked, created                   `topology/internal_topics.py`
@@ -13,11 +13,11 @@ all   steps 0 to 4 in one function                                   `pipeline.p
 2     changelog topics                                               `topology/internal_topics.py`
 2     end offsets, previous tasks, lags                              `clients/client_state.py`
 2     tasks to processes                                             `task_assignors/`
-3     which host has which partitions                                `threads/consumer_assignments.py`
-4     tasks to threads                                               `threads/tasks_to_threads.py`
-4     held back until revoked, probing, bytes of every member        `threads/consumer_assignments.py`
+3     which host has which partitions                                `pipeline/consumer_assignments.py`
+4     tasks to threads                                               `pipeline/tasks_to_threads.py`
+4     held back until revoked, probing, bytes of every member        `pipeline/consumer_assignments.py`
 --    one rebalance as one document                                  `recording/`
---    why every task is where it is                                  `decisions.py`, `explain.py`
+--    why every task is where it is                                  `task_assignors/decisions.py`, `explain.py`
 --    Java's hash order and heap, where Kafka's results follow them  `java/`
 --    every error                                                    `errors.py`
 ====  =============================================================  ================================================
@@ -30,13 +30,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignor.lazy_names import LazyNames
-from assignor.moved_modules import MOVED_OUT_OF_THE_CORE, name_new_modules
+from assignor.names.lazy_names import LazyNames
+from assignor.names.moved_modules import MOVED_FROM_THE_CORE, name_new_modules
 
 if TYPE_CHECKING:
-    from assignor.cluster import Broker as Broker
-    from assignor.cluster import Cluster as Cluster
-    from assignor.cluster import TopicMetadata as TopicMetadata
     from assignor.configs import AssignmentConfigs as AssignmentConfigs
     from assignor.errors import AssignorFault as AssignorFault
     from assignor.errors import DecodeError as DecodeError
@@ -47,20 +44,23 @@ if TYPE_CHECKING:
     from assignor.explain import explain_placement as explain_placement
     from assignor.explain import explain_rebalance as explain_rebalance
     from assignor.pipeline import assign as assign
+    from assignor.pipeline.snapshot import CreatedTopic as CreatedTopic
+    from assignor.pipeline.snapshot import Member as Member
+    from assignor.pipeline.snapshot import RebalanceResult as RebalanceResult
+    from assignor.pipeline.snapshot import RebalanceSnapshot as RebalanceSnapshot
     from assignor.recording import parse_placement as parse_placement
     from assignor.recording import parse_rebalance as parse_rebalance
     from assignor.recording import placement_output as placement_output
     from assignor.recording import rebalance_document as rebalance_document
     from assignor.recording import rebalance_output as rebalance_output
-    from assignor.snapshot import CreatedTopic as CreatedTopic
-    from assignor.snapshot import Member as Member
-    from assignor.snapshot import RebalanceResult as RebalanceResult
-    from assignor.snapshot import RebalanceSnapshot as RebalanceSnapshot
     from assignor.task_assignors.base import ClientPlacement as ClientPlacement
     from assignor.task_assignors.base import Placement as Placement
     from assignor.task_assignors.base import PlacementClient as PlacementClient
     from assignor.task_assignors.base import PlacementProblem as PlacementProblem
     from assignor.task_assignors.base import TaskAssignor as TaskAssignor
+    from assignor.topology.cluster import Broker as Broker
+    from assignor.topology.cluster import Cluster as Cluster
+    from assignor.topology.cluster import TopicMetadata as TopicMetadata
     from assignor.topology.group_topology import GroupTopology as GroupTopology
     from assignor.types import HostInfo as HostInfo
     from assignor.types import ProcessId as ProcessId
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from assignor.types import TopicPartition as TopicPartition
 
 _NAMES_OF = {
-    "assignor.cluster": ("Broker", "Cluster", "TopicMetadata"),
+    "assignor.topology.cluster": ("Broker", "Cluster", "TopicMetadata"),
     "assignor.configs": ("AssignmentConfigs",),
     "assignor.errors": ("AssignorFault", "DecodeError", "InputError", "KafkaError", "NotBuiltYet"),
     "assignor.explain": ("Explanation", "explain_placement", "explain_rebalance"),
@@ -80,7 +80,7 @@ _NAMES_OF = {
         "rebalance_document",
         "rebalance_output",
     ),
-    "assignor.snapshot": ("CreatedTopic", "Member", "RebalanceResult", "RebalanceSnapshot"),
+    "assignor.pipeline.snapshot": ("CreatedTopic", "Member", "RebalanceResult", "RebalanceSnapshot"),
     "assignor.task_assignors.base": (
         "ClientPlacement",
         "Placement",
@@ -95,4 +95,4 @@ _LAZY = LazyNames(_NAMES_OF, globals())
 __all__ = [*_LAZY.names()]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
-name_new_modules(__path__, MOVED_OUT_OF_THE_CORE)
+name_new_modules(__path__, MOVED_FROM_THE_CORE)

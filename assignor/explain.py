@@ -1,7 +1,7 @@
 """Why every task is where it is: the decisions of one rebalance by task, as data and as one line of text.
 
-Nothing is guessed here. The code path that decided a step has logged it (`decisions.py`), and the lags are those that
-the task assignor was given. Kafka has nothing of the kind: its leader does not keep its reasons.
+Nothing is guessed here. The code path that decided a step has logged it (`task_assignors/decisions.py`), and the lags
+are those that the task assignor was given. Kafka has nothing of the kind: its leader does not keep its reasons.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assignor.clients.client_state import is_caught_up
-from assignor.decisions import Decision, DecisionKind
-from assignor.names import ShortNames, called
-from assignor.snapshot import RebalanceResult
+from assignor.names.short_names import ShortNames, called
+from assignor.pipeline.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 
 _TARGET_KINDS = frozenset(

@@ -24,7 +24,7 @@ import typer
 from typer.core import TyperGroup
 
 from assignor.errors import AssignorFault
-from assignor.near_names import near_name
+from assignor.names.near_names import near_name
 from assignor_cli.console import EXIT_NOBODY_READS, EXIT_UNUSABLE, exit_code_of, exit_code_of_signal, say
 from assignor_cli.help_texts import example
 

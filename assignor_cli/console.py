@@ -15,7 +15,7 @@ from typing import NoReturn
 import typer
 
 from assignor.errors import AssignorFault, InputError, Unavailable
-from assignor.printable import lines
+from assignor.names.printable import lines
 
 EXIT_NO = 1
 EXIT_UNUSABLE = 2

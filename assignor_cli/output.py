@@ -27,16 +27,20 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
-from assignor.errors import InputError
-from assignor.printable import json_text, lines
+from assignor.errors import AssignorFault, InputError
+from assignor.names.printable import json_text, lines
 from assignor.recording import line_of_document
+from assignor_cli.console import say
 from assignor_cli.tables import View
-from assignor_cli.watching import watch_results
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,22 +67,21 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format,
-    typer.Option("--format", "-o", help="text for people, wide with full names and all details, json or yaml."),
+    Format, typer.Option("--format", "-o", help="text for people, wide with full names and all details, json or yaml.")
 ]
 
 
-Text = str | Callable[[View], str]
+ResultText = str | Callable[[View], str]
 
 
-def show(document: object, text: Text, format: Format) -> None:
+def show(document: object, text: ResultText, format: Format) -> None:
     """Prints one result to stdout. JSON is one line. YAML is one document after `---`, so that several can follow
     each other.
     """
     print(shown(document, text, format), flush=True)
 
 
-def shown(document: object, text: Text, format: Format) -> str:
+def shown(document: object, text: ResultText, format: Format) -> str:
     """What `show` prints, without the last line end."""
     if format.is_data:
         return data_text(document, format)
@@ -161,3 +164,51 @@ def output_from_options(
     if interval is not None and not 0.1 <= interval <= 3600:
         raise InputError(f"must be from 0.1 to 3600 seconds, not {interval:g}", "--interval")
     return ResultOutput(format, (interval or DEFAULT_INTERVAL_S) if watch else None)
+
+
+def watch_results(result: Callable[[], str], interval_s: float, *, repaint: bool) -> None:
+    """Returns at Ctrl-C. On a terminal, with `repaint`, the result replaces the one before, and the last one stays on
+    the screen. Otherwise each result that differs from the one before is printed, after a blank line when it has
+    several lines. Raises what `result` raises the first time; a later AssignorFault is reported, and the result is
+    asked for again.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        first = result()
+        if repaint and sys.stdout.isatty():
+            _repaint(first, result, interval_s)
+        else:
+            _print_changes(first, result, interval_s)
+
+
+def _print_changes(first: str, result: Callable[[], str], interval_s: float) -> None:
+    last, failure = first, ""
+    print(first, flush=True)
+    while True:
+        time.sleep(interval_s)
+        try:
+            now, failure = result(), ""
+        except AssignorFault as fault:
+            if str(fault) != failure:
+                failure = str(fault)
+                say(f"error: {failure}")
+            continue
+        if now != last:
+            last = now
+            print(f"\n{now}" if "\n" in now and not now.startswith("---") else now, flush=True)
+
+
+def _repaint(first: str, result: Callable[[], str], interval_s: float) -> None:
+    """The result has the whole screen, and what it was at the end stays when the screen is given back."""
+    last, last_at = first, datetime.now()
+    try:
+        with Live(Text(first), console=Console(), screen=True, auto_refresh=False) as live:
+            while True:
+                time.sleep(interval_s)
+                try:
+                    last, last_at = result(), datetime.now()
+                except AssignorFault as fault:
+                    live.update(Text(f"No news since {last_at:%H:%M:%S}: {lines(str(fault))}\n\n{last}"), refresh=True)
+                else:
+                    live.update(Text(last), refresh=True)
+    except KeyboardInterrupt:
+        print(last, flush=True)

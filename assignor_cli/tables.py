@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assignor.names import shortened
-from assignor.printable import lines, one_line
+from assignor.names.printable import lines, one_line
+from assignor.names.short_names import shortened
 
 _BETWEEN = "  "
 _SHORTEST = 12
@@ -69,14 +69,7 @@ def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
     first = f"{label:<{indent - 1}} " if label else " " * indent
     if view.wide:
         return f"{first}{text}"
-    return textwrap.fill(
-        text,
-        max(view.width, indent + _SHORTEST),
-        initial_indent=first,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return _filled(text, max(view.width, indent + _SHORTEST), first, " " * indent)
 
 
 def fitted(text: str, view: View) -> str:
@@ -93,14 +86,13 @@ def _fitted_line(line: str, width: int) -> str:
     if len(line) <= width:
         return line
     start = line[: len(line) - len(line.lstrip())]
-    return textwrap.fill(
-        line.strip(),
-        width,
-        initial_indent=start,
-        subsequent_indent=f"{start}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return _filled(line.strip(), width, start, f"{start}  ")
+
+
+def _filled(text: str, width: int, first: str, rest: str) -> str:
+    """Wraps the text between words. `first`, `rest`: what its lines begin with."""
+    wrap = textwrap.TextWrapper(width, first, rest, break_long_words=False, break_on_hyphens=False)
+    return wrap.fill(text)
 
 
 def age_text(since_ms: int | None, now_ms: int) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from streams_runtime.application import Application
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.topology import Topology

@@ -28,8 +28,8 @@ from benchmarks.applications import APPLICATION_ID, EVENTS, EVENTS_0, RESULTS, R
 from benchmarks.thread_alone import ThreadAlone
 from benchmarks.turns import in_turns
 from streams_runtime import BYTES, DOUBLE, KStream, RecordColumns, Serde, StreamsBuilder
-from streams_runtime.application import Application
 from streams_runtime.configs import ProcessingGuarantee
+from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient

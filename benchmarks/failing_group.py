@@ -19,9 +19,9 @@ from benchmarks.feed import FedRecord, Feed
 from benchmarks.flat_out import FlatOut
 from benchmarks.handovers import all_run
 from benchmarks.instance_processes import InstanceProcesses
-from spark_jobs.workers.group_view import GroupView, wait_until_held
-from spark_jobs.workers.ownership_log import OwnershipLine
-from streams_runtime.application import group_body
+from spark_jobs.ownership.group_view import GroupView, wait_until_held
+from spark_jobs.ownership.ownership_log import OwnershipLine
+from streams_runtime.instance.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient

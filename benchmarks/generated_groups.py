@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
-from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.group_topology import (
     ChangelogConfig,
     GroupTopology,

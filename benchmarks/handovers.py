@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from assignor.errors import AssignorFault
-from spark_jobs.workers.ownership_history import ownership_intervals
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
+from spark_jobs.ownership.ownership_history import ownership_intervals
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 _LOOK_INTERVAL_S = 0.25
 

@@ -26,8 +26,8 @@ from assignor.types import TopicPartition
 from benchmarks.applications import APPLICATION_ID, EVENTS, RESULTS, counting
 from benchmarks.restore_memory import resident_mb
 from benchmarks.turns import progress
-from streams_runtime.application import Application, group_body
 from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.instance.application import Application, group_body
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.local_run import Progress, ProgressMeter

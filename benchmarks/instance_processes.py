@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.applications import counting
-from spark_jobs.workers.executor_identity import ExecutorIdentity
+from spark_jobs.ownership.executor_identity import ExecutorIdentity
+from spark_jobs.ownership.ownership_log import SUFFIX, OwnershipLine, read_ownership
 from spark_jobs.workers.member_process import InstanceSettings, run_instance
-from spark_jobs.workers.ownership_log import SUFFIX, OwnershipLine, read_ownership
 
 _FORKING = multiprocessing.get_context("forkserver")
 

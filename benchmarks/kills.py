@@ -42,11 +42,11 @@ from benchmarks.handovers import STEPS, Handover, all_run, first_record, handove
 from benchmarks.instance_processes import InstanceProcesses
 from benchmarks.readme_group import is_caught_up
 from benchmarks.turns import load_average
-from spark_jobs.workers.group_status import GroupWatch
-from spark_jobs.workers.group_view import STABLE, GroupView, group_view, wait_for_group
-from spark_jobs.workers.ownership_history import members_behind
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
-from streams_runtime.application import group_body
+from spark_jobs.ownership.group_status import GroupWatch
+from spark_jobs.ownership.group_view import STABLE, GroupView, group_view, wait_for_group
+from spark_jobs.ownership.ownership_history import members_behind
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
+from streams_runtime.instance.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.embedded import EmbeddedLog
@@ -298,7 +298,7 @@ class KilledGroup:
 
     def _standbys_follow(self, generation_id: int) -> bool:
         status = self._watch.look()
-        if status.state != STABLE or status.generation_id != generation_id:
+        if status.view.state != STABLE or status.view.generation_id != generation_id:
             return False
         self._caught_up = {
             (copy.task, row.thread) for row in status.threads for copy in row.copies if is_caught_up(copy)

@@ -8,13 +8,13 @@ from typing import Self
 
 from assignor.types import TaskId
 from benchmarks.applications import EVENTS_0
-from streams_runtime.application import Application
 from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.metrics import InstanceMetrics
+from streams_runtime.instance.application import Application
+from streams_runtime.instance.restore.changelog_reader import ChangelogReader
+from streams_runtime.instance.restore.restore_listener import RestoreListener, SilentRestoreListener
+from streams_runtime.instance.task_creation import TaskCreator
 from streams_runtime.logs.base import Log
-from streams_runtime.reporting.metrics import InstanceMetrics
-from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
-from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -21,8 +21,8 @@ from benchmarks.applications import APPLICATION_ID, EVENTS_0, configs, counting,
 from benchmarks.plain_loops import count_loop, map_loop
 from benchmarks.thread_alone import ThreadAlone
 from benchmarks.turns import medians
-from streams_runtime.application import Application
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
+from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -22,10 +22,10 @@ from assignor.types import TopicPartition
 from benchmarks import readme_application as readme
 from benchmarks.feed import FedRecord, Feed
 from benchmarks.handovers import Handover, all_run, handovers
-from spark_jobs.workers.group_status import ACTIVE, RUNNING, CopyStatus, GroupStatus, GroupWatch
-from spark_jobs.workers.group_view import group_view
-from spark_jobs.workers.ownership_history import members_behind
-from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
+from spark_jobs.ownership.group_status import ACTIVE, RUNNING, CopyStatus, GroupStatus, GroupWatch
+from spark_jobs.ownership.group_view import group_view
+from spark_jobs.ownership.ownership_history import members_behind
+from spark_jobs.ownership.ownership_log import OwnershipLine, read_ownership
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.calls import GroupIdNotFound

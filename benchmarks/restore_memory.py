@@ -25,8 +25,8 @@ from benchmarks.changelogs import fill
 from benchmarks.one_task import OneTask
 from benchmarks.turns import progress
 from streams_runtime.configs import ProcessingGuarantee
+from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.logs.embedded import EmbeddedLog
-from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.builders import key_value_store
 

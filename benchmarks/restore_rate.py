@@ -26,9 +26,9 @@ from benchmarks.changelogs import fill
 from benchmarks.one_task import OneTask
 from benchmarks.turns import medians
 from streams_runtime.configs import ProcessingGuarantee
+from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import EmbeddedLog
-from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.rocksdb_options import store_options, write_options

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
+from assignor.pipeline.snapshot import Member, RebalanceSnapshot
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
-from assignor.snapshot import Member, RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 

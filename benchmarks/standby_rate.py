@@ -25,8 +25,8 @@ from benchmarks.changelogs import fill, write_steadily
 from benchmarks.handovers import percentile
 from benchmarks.one_task import OneTask
 from benchmarks.turns import medians, progress
-from streams_runtime.application import Application
 from streams_runtime.configs import ProcessingGuarantee
+from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.serdes import BYTES

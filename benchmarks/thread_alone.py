@@ -6,8 +6,13 @@ from collections.abc import Mapping
 
 from assignor.types import TaskId
 from benchmarks.applications import EVENTS_0
-from streams_runtime.application import Application
 from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.metrics import InstanceMetrics
+from streams_runtime.common.notices import NoticeBoard
+from streams_runtime.instance.application import Application
+from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
+from streams_runtime.instance.thread_listener import SilentListener
+from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -15,12 +20,7 @@ from streams_runtime.membership.member_events import Partitions
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
-from streams_runtime.reporting.metrics import InstanceMetrics
-from streams_runtime.reporting.notices import NoticeBoard
-from streams_runtime.restore.restore_listener import SilentRestoreListener
-from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 
 TASKS: Mapping[TaskId, Partitions] = {TaskId(0, 0): frozenset({EVENTS_0})}
 _NAME = "bench-StreamThread-1"

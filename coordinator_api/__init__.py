@@ -1,7 +1,7 @@
 """The leader of Kafka Streams groups as a durable HTTP service.
 
 cli/                the commands: `assignor serve`, `migrate`, `backup`, `restore`, `groups`, `rebalances`, `tokens`
-web/                pages for operators below /ui; views/: the wording that pages and commands share
+web/                pages for operators below /ui; views: the wording that pages and commands share
 http/               the service: server (signals, the socket), app, middleware, auth; routes/, one file for each noun;
                     models/, each body and answer; problems: every error as RFC 9457
 runtime/            groups at run time: assembly builds the coordinator from the settings, coordinator has all groups,

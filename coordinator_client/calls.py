@@ -5,6 +5,7 @@ A refusal is a problem document (RFC 9457) whose `code` is Kafka's error name (`
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from assignor.errors import AssignorFault, InputError, Unavailable
-from coordinator_client.access.token_files import token_in
+from coordinator_client.access.token_files import state_of, token_in
 from coordinator_client.access.tokens import checked_token
 from coordinator_client.addresses import CoordinatorAddresses, is_address, may_have_secret, outcomes_text
 
@@ -158,7 +159,7 @@ class CallerToken:
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
         self._token = checked_token(token, "token") if token else None
         self._file = file
-        self._seen: tuple[int, int, int] | None = None
+        self._state: tuple[object, ...] = ()
         self._read_at_s = 0.0
         if file is not None:
             self.reread()
@@ -177,14 +178,11 @@ class CallerToken:
         if self._file is None:
             return self._token
         self._read_at_s = time.monotonic()
-        try:
-            found = self._file.stat()
-            seen = (found.st_ino, found.st_size, found.st_mtime_ns)
-            if seen != self._seen:
+        state = state_of(self._file)
+        if state != self._state:
+            with contextlib.suppress(InputError):  # it is being replaced, or is no token yet
                 self._token = read_token(self._file) or self._token
-                self._seen = seen
-        except (OSError, InputError):
-            pass  # it is being replaced, or is no token yet
+                self._state = state
         return self._token
 
 

@@ -1,7 +1,7 @@
 """How the site is built: `make docs`, which runs Sphinx with -W -n into build/site.
 
 The source directory is the repository itself, not docs/. So a page has the same path in the site as in the repository,
-and a relative link (`../ARCHITECTURE.md`, `../../assignor/pipeline.py`) works in both without being rewritten: a link
+and a relative link (`../ARCHITECTURE.md`, `../../assignor/explain.py`) works in both without being rewritten: a link
 to a page leads to the page, a link to any other file to a copy of that file that the site carries. Sphinx checks both.
 """
 

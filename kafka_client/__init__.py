@@ -2,14 +2,14 @@
 
 | module | what it does |
 |---|---|
-| `cluster_provider`, `cluster_view` | what the leader of a rebalance knows of a cluster; the coordinator uses it too |
+| `cluster_provider` | what the leader of a rebalance knows of a cluster; the coordinator uses it too |
 | `admin/` | questions to a cluster, topics to create, groups to describe |
 | `group_membership` | one member of a classic group, on raw bytes |
 | `offsets_topic` | `__consumer_offsets`, read as the brokers write it |
-| `calls`, `connections` | one call with its retries; connections to the brokers |
+| `connections` | connections to the brokers; one call with its retries |
 | `error_codes`, `errors` | error codes of the brokers, and the exceptions that callers catch |
 | `record_batches/` | Kafka's record batches of version 2, as bytes and as columns |
-| `requests/` | requests in versions that aiokafka does not have |
+| `requests` | requests in versions that aiokafka does not have |
 | `settings/` | a client's properties under Kafka's own names, TLS and SASL included |
 | `event_loop` | runs coroutines for callers that are threads |
 """

@@ -17,8 +17,8 @@ import os
 import random
 import ssl
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from aiokafka.conn import AIOKafkaConnection, CloseReason, create_conn
 from aiokafka.errors import (
@@ -29,14 +29,52 @@ from aiokafka.errors import (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
 
-from kafka_client.errors import KafkaRefused, NotNow
-from kafka_client.settings.client_settings import ClientSettings
+from kafka_client.errors import KafkaRefused, KafkaUnavailable, NotNow
+from kafka_client.settings.client_settings import API_TIMEOUT_MS, ClientSettings
 
+T = TypeVar("T")
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
 """The end of the program waits for this long for connections that no caller has closed."""
+
+
+async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Repeat `attempt` with growing pauses while it raises NotNow, and return its result. `what`: names the request in
+    error messages. Raises KafkaUnavailable once `default.api.timeout.ms` has passed, and any other error of `attempt`.
+
+    Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
+    """
+    last: NotNow | None = None
+
+    async def once() -> T:
+        nonlocal last
+        try:
+            return await attempt()
+        except NotNow as error:
+            last = error
+            raise
+
+    least_s, most_s = (max(1, settings.milliseconds(f"retry.backoff.{each}")) / 1000 for each in ("ms", "max.ms"))
+    tries = AsyncRetrying(
+        retry=retry_if_exception_type(NotNow),
+        wait=wait_random_exponential(multiplier=least_s, max=most_s),
+        sleep=asyncio.sleep,
+    )
+    where = f"Kafka at {settings.bootstrap_servers}: {what}"
+    try:
+        async with asyncio.timeout(settings.api_timeout_s):
+            return await tries(once)
+    except TimeoutError:
+        reason = "" if last is None else f"; last error: {last}"
+        raise KafkaUnavailable(
+            f"{where}: no answer within {settings.api_timeout_s:g} s ({API_TIMEOUT_MS}){reason}; check the address, "
+            "security.protocol, and that the brokers run"
+        ) from None
+    except KafkaRefused as error:
+        raise type(error)(f"{where}: {error}", error.code) from error.__cause__
 
 
 class Connections:
@@ -116,9 +154,7 @@ class Connections:
                     self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
                 async with asyncio.timeout(setup_s):
                     connection = await create_conn(
-                        *address,
-                        max_idle_ms=self._settings.milliseconds("connections.max.idle.ms"),
-                        **self._arguments,
+                        *address, max_idle_ms=self._settings.milliseconds("connections.max.idle.ms"), **self._arguments
                     )
             except TimeoutError:
                 raise NotNow(f"{_text(address)} did not accept a connection within {setup_s:g} s") from None

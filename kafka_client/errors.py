@@ -10,7 +10,7 @@
     ├── MembershipError              the group coordinator tells a member to rejoin or to end
     │   ├── GroupRebalancing, StaleGeneration, UnknownMember
     │   └── FencedInstance
-    └── NotNow                       one try failed; `calls.call` tries again
+    └── NotNow                       one try failed; `connections.call` tries again
 
 Each message is one line that names the address, the request and what to check. Commands print it unchanged.
 """
@@ -37,7 +37,7 @@ class KafkaUnavailable(KafkaClientError, Unavailable):
 class NotNow(KafkaClientError):
     """A try failed for a reason that may pass, such as a partition without a leader. The message gives the reason.
 
-    `calls.call` catches it, refreshes the metadata and tries again, so callers of `ClusterAdmin` never see it.
+    `connections.call` catches it, refreshes the metadata and tries again, so callers of `ClusterAdmin` never see it.
     `code`: Kafka's error code, None when no broker answered.
     """
 

@@ -31,8 +31,8 @@ class EventLoopThread:
         self._closed = False
         reset_in_children(self)
 
-    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run the coroutine and return its result. After `timeout_s` it is cancelled and TimeoutError raised.
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine and return its result.
 
         Raises RuntimeError after `close`, when `close` cancels the coroutine, and in the loop's own thread.
         """
@@ -44,11 +44,7 @@ class EventLoopThread:
             coroutine.close()
             raise
         try:
-            return future.result(timeout_s)
-        except concurrent.futures.TimeoutError:
-            if future.done():
-                raise  # the coroutine's own
-            raise TimeoutError(f"no result within {timeout_s} s") from None
+            return future.result()
         except concurrent.futures.CancelledError:
             raise RuntimeError(f"{self._name} was closed") from None
         finally:
@@ -110,3 +106,15 @@ async def _end_tasks() -> None:
 
 # collecting such a loop in the child would remove the parent's sockets from the epoll set that both share
 _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
+
+
+async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
+    """The result or exception of the first coroutine to end, in their order. The others are cancelled and awaited."""
+    tasks = [asyncio.ensure_future(each) for each in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task in done).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -16,61 +16,72 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
-from aiokafka.errors import IncompatibleBrokerVersion
-from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka import errors
+from aiokafka.protocol.group import JoinGroupRequest_v5, SyncGroupRequest_v3
 
-from kafka_client.calls import call
-from kafka_client.connections import Connections
-from kafka_client.error_codes import check
+from kafka_client.admin.groups import find_coordinator
+from kafka_client.connections import Connections, call
+from kafka_client.error_codes import NONE, check
 from kafka_client.errors import (
     FencedInstance,
     GroupRebalancing,
     InconsistentProtocol,
     InvalidSessionTimeout,
+    KafkaClientError,
     KafkaRefused,
     KafkaUnavailable,
     NotNow,
     StaleGeneration,
     UnknownMember,
 )
-from kafka_client.requests.group_requests import (
-    GroupHeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    SyncGroupRequest,
+from kafka_client.requests import (
+    NO_TAGS,
+    Heartbeat3,
+    JoinGroup9,
+    LeaveGroup3,
+    LeaveGroup5,
+    ListGroups5,
+    SyncGroup5,
+    VersionedRequest,
 )
 from kafka_client.settings.client_settings import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientSettings
 
 UNKNOWN_MEMBER_ID = ""
 
 _NO_GENERATION = -1
-_GROUP = 0  # the type of coordinator
-_NONE = 0
-_ILLEGAL_GENERATION = 22
-_INCONSISTENT_GROUP_PROTOCOL = 23
-_UNKNOWN_MEMBER_ID = 25
-_INVALID_SESSION_TIMEOUT = 26
-_REBALANCE_IN_PROGRESS = 27
-_MEMBER_ID_REQUIRED = 79
+_UNKNOWN_MEMBER_ID = errors.UnknownMemberIdError.errno
+_MEMBER_ID_REQUIRED = errors.MemberIdRequired.errno
 _GROUP_MAX_SIZE_REACHED = 81
 _FENCED_INSTANCE_ID = 82
 
-_REFUSALS = {
-    _INCONSISTENT_GROUP_PROTOCOL: (
+_ANSWERS: Mapping[int, tuple[type[KafkaClientError], str]] = {
+    errors.RebalanceInProgressError.errno: (
+        GroupRebalancing,
+        "group {0.group!r} prepares its next generation: join again",
+    ),
+    errors.IllegalGenerationError.errno: (
+        StaleGeneration,
+        "group {0.group!r} has moved past generation {generation_id}: join again",
+    ),
+    _UNKNOWN_MEMBER_ID: (UnknownMember, "group {0.group!r} no longer knows this member: join as a new one"),
+    _FENCED_INSTANCE_ID: (
+        FencedInstance,
+        "group {0.group!r}: another member with group.instance.id {0.group_instance_id!r} has replaced this one",
+    ),
+    errors.InconsistentGroupProtocolError.errno: (
         InconsistentProtocol,
-        "the group's members use another protocol than {0.protocol!r} of type {0.protocol_type!r}",
+        "group {0.group!r}: the group's members use another protocol than {0.protocol!r} of type {0.protocol_type!r}",
     ),
-    _INVALID_SESSION_TIMEOUT: (
+    errors.InvalidSessionTimeoutError.errno: (
         InvalidSessionTimeout,
-        "the brokers refuse a session time-out of {0.session_timeout_ms} ms; it must be between their "
-        "group.min.session.timeout.ms and group.max.session.timeout.ms",
+        "group {0.group!r}: the brokers refuse a session time-out of {0.session_timeout_ms} ms; it must be between "
+        "their group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
-    _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "it is full: the brokers allow group.max.size members"),
+    _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "group {0.group!r}: it is full: the brokers allow group.max.size members"),
 }
+"""By error code: what is raised, and its text."""
 
 _JOIN_TIMEOUT_MARGIN_MS = 5000
 _PAUSE_S = 0.2
@@ -133,11 +144,6 @@ class GroupMembership:
         self._joining = False
 
     @property
-    def member_id(self) -> str:
-        """Empty before the first join, and after the coordinator dropped the member."""
-        return self._member_id
-
-    @property
     def session_timeout_ms(self) -> int:
         """The session time-out that the next join asks for."""
         return self._member.session_timeout_ms
@@ -146,17 +152,10 @@ class GroupMembership:
     def session_timeout_ms(self, value: int) -> None:
         self._member = replace(self._member, session_timeout_ms=value)
 
-    @property
-    def generation_id(self) -> int:
-        """The generation of the last join, -1 before it."""
-        return self._generation_id
-
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -179,7 +178,7 @@ class GroupMembership:
         return JoinedGeneration(
             generation_id=response.generation_id,
             member_id=response.member_id,
-            leader_id=response.leader,
+            leader_id=response.leader_id,
             members=tuple(JoinedMember(each[0], each[1], bytes(each[2])) for each in response.members),
             skip_assignment=bool(getattr(response, "skip_assignment", False)),
             can_resume=hasattr(response, "skip_assignment"),
@@ -196,30 +195,27 @@ class GroupMembership:
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
         """Send all assignments as the leader, or none as a follower; return this member's own. Raises as `join`."""
         member = self._member
-        request = SyncGroupRequest(
-            member.group,
-            self._generation_id,
-            self._member_id,
-            member.group_instance_id,
-            member.protocol_type,
-            member.protocol,
-            assignments,
+        tagged = [(member_id, raw, NO_TAGS) for member_id, raw in assignments.items()]
+        request = VersionedRequest(
+            SyncGroupRequest_v3(*self._identity(), list(assignments.items())),
+            SyncGroup5(*self._identity(), member.protocol_type, member.protocol, tagged, NO_TAGS),
         )
-        return bytes((await self._called("sync with", request, self._parking)).assignment or b"")
+        return bytes((await self._called("sync with", request, self._parking)).member_assignment or b"")
 
     async def heartbeat(self) -> None:
         """Raises MembershipError when the member has to rejoin or end; otherwise as `join`."""
-        member = self._member
-        request = GroupHeartbeatRequest(member.group, self._generation_id, self._member_id, member.group_instance_id)
-        await self._called("heartbeat to", request, self._parking)
+        await self._called("heartbeat to", VersionedRequest(Heartbeat3(*self._identity())), self._parking)
 
     async def leave(self, reason: str) -> None:
         """Leave, also during a parked join. Does nothing for a non-member. Raises as `join`."""
-        member = self._member
-        parked_static = self._joining and member.group_instance_id is not None
+        group, instance = self._member.group, self._member.group_instance_id
+        parked_static = self._joining and instance is not None
         if self._member_id == UNKNOWN_MEMBER_ID and not parked_static:
             return
-        request = LeaveGroupRequest(member.group, self._member_id, member.group_instance_id, reason)
+        request = VersionedRequest(
+            LeaveGroup3(group, [(self._member_id, instance)]),
+            LeaveGroup5(group, [(self._member_id, instance, reason, NO_TAGS)], NO_TAGS),
+        )
         response = await self._called("leave", request, self._connections)
         for _, _, code, *_ in response.members:
             if code != _UNKNOWN_MEMBER_ID:
@@ -228,10 +224,11 @@ class GroupMembership:
 
     async def group_type(self) -> str | None:
         """`classic`, `consumer`, `streams` or `share`; None when there is no such group or brokers are too old."""
+        request = VersionedRequest(ListGroups5([], [], NO_TAGS))
         try:
-            response = await self._called("look for", ListGroupsRequest(), self._connections)
+            response = await self._called("look for", request, self._connections)
         except KafkaRefused as error:
-            if isinstance(error.__cause__, IncompatibleBrokerVersion | NotImplementedError):
+            if isinstance(error.__cause__, errors.IncompatibleBrokerVersion):
                 return None
             raise
         return next((str(each[3]).lower() for each in response.groups if each[0] == self._member.group), None)
@@ -241,10 +238,10 @@ class GroupMembership:
         give_up_at: float | None = None
         clock = asyncio.get_running_loop().time
         while True:
-            await call(self._settings, self._what("join"), self._find_coordinator)
+            await call(self._settings, self._request_name("join"), self._find_coordinator)
             try:
                 response = await self._parking.send(self._join_request(metadata, reason), self._coordinator)
-                if response.error_code == _NONE:
+                if response.error_code == NONE:
                     return response
                 if response.error_code == _MEMBER_ID_REQUIRED:
                     self._member_id = response.member_id
@@ -255,25 +252,23 @@ class GroupMembership:
                 give_up_at = give_up_at or clock() + self._settings.api_timeout_s
                 if clock() > give_up_at:
                     raise KafkaUnavailable(
-                        f"Kafka at {self._settings.bootstrap_servers}: {self._what('join')}: {error}"
+                        f"Kafka at {self._settings.bootstrap_servers}: {self._request_name('join')}: {error}"
                     ) from None
                 await asyncio.sleep(_PAUSE_S)
 
-    def _join_request(self, metadata: bytes, reason: str) -> JoinGroupRequest:
+    def _join_request(self, metadata: bytes, reason: str) -> VersionedRequest:
         member = self._member
-        return JoinGroupRequest(
-            member.group,
-            member.session_timeout_ms,
-            member.rebalance_timeout_ms,
-            self._member_id,
-            member.group_instance_id,
-            member.protocol_type,
-            member.protocol,
-            metadata,
-            reason,
+        times_ms = (member.session_timeout_ms, member.rebalance_timeout_ms)
+        head = (member.group, *times_ms, self._member_id, member.group_instance_id, member.protocol_type)
+        return VersionedRequest(
+            JoinGroupRequest_v5(*head, [(member.protocol, metadata)]),
+            JoinGroup9(*head, [(member.protocol, metadata, NO_TAGS)], reason, NO_TAGS),
         )
 
-    async def _called(self, verb: str, request: Any, connections: Connections) -> Any:
+    def _identity(self) -> tuple[str, int, str, str | None]:
+        return self._member.group, self._generation_id, self._member_id, self._member.group_instance_id
+
+    async def _called(self, verb: str, request: VersionedRequest, connections: Connections) -> Any:
         """The coordinator's answer, checked for errors. Raises MembershipError, KafkaRefused, KafkaUnavailable."""
 
         async def once() -> Any:
@@ -291,38 +286,23 @@ class GroupMembership:
                 raise NotNow(f"broker {coordinator} did not answer within {REQUEST_TIMEOUT_MS}") from None
             return response
 
-        return await call(self._settings, self._what(verb), once)
+        return await call(self._settings, self._request_name(verb), once)
 
     async def _find_coordinator(self) -> int:
         if self._coordinator is None:
-            answer = await self._connections.send(FindCoordinatorRequest(self._member.group, _GROUP))
-            check(answer.error_code, "its coordinator", getattr(answer, "error_message", None))
-            for connections in (self._connections, self._parking):
-                connections.add_broker(answer.coordinator_id, (answer.host, answer.port))
-            self._coordinator = int(answer.coordinator_id)
+            self._coordinator = await find_coordinator(self._member.group, self._connections, self._parking)
         return self._coordinator
 
     def _check(self, code: int) -> None:
         """Return when there is no error. Raises MembershipError, KafkaRefused, NotNow."""
-        group, instance = self._member.group, self._member.group_instance_id
-        if code == _REBALANCE_IN_PROGRESS:
-            raise GroupRebalancing(f"group {group!r} prepares its next generation: join again")
-        if code == _ILLEGAL_GENERATION:
-            raise StaleGeneration(f"group {group!r} has moved past generation {self._generation_id}: join again")
-        if code == _UNKNOWN_MEMBER_ID:
+        if code in (_UNKNOWN_MEMBER_ID, _FENCED_INSTANCE_ID):
             self._forget()
-            raise UnknownMember(f"group {group!r} no longer knows this member: join as a new one")
-        if code == _FENCED_INSTANCE_ID:
-            self._forget()
-            raise FencedInstance(
-                f"group {group!r}: another member with group.instance.id {instance!r} has replaced this one"
-            )
-        if code in _REFUSALS:
-            kind, words = _REFUSALS[code]
-            raise kind(f"group {group!r}: {words.format(self._member)}")
-        check(code, f"group {group!r}")
+        if code in _ANSWERS:
+            kind, text = _ANSWERS[code]
+            raise kind(text.format(self._member, generation_id=self._generation_id))
+        check(code, f"group {self._member.group!r}")
 
-    def _what(self, verb: str) -> str:
+    def _request_name(self, verb: str) -> str:
         return f"{verb} group {self._member.group!r}"
 
     def _forget(self) -> None:

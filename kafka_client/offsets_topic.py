@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 
 import aiokafka
 from aiokafka import errors
@@ -41,14 +40,6 @@ class GroupRecord:
     partition: int
     offset: int
     timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRecords:
-    """The records of one read, in order within each partition. `positions`: partition to its next offset."""
-
-    records: tuple[GroupRecord, ...]
-    positions: Mapping[int, int]
 
 
 def offsets_partition(group: str, partitions: int) -> int:
@@ -79,11 +70,9 @@ class OffsetsTopic:
             isolation_level="read_uncommitted",
         )
         try:
-            async with asyncio.timeout(self._settings.api_timeout_s):
-                await consumer.start()
-        except (errors.KafkaError, OSError, TimeoutError) as error:
-            await consumer.stop()
-            raise _fault(error, self._settings) from error
+            with _translated(self._settings):
+                async with asyncio.timeout(self._settings.api_timeout_s):
+                    await consumer.start()
         except BaseException:
             await consumer.stop()
             raise
@@ -91,9 +80,7 @@ class OffsetsTopic:
         self._consumer = consumer
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.stop()
@@ -106,30 +93,25 @@ class OffsetsTopic:
 
     async def end_offsets(self) -> dict[int, int]:
         """The end offset of each partition now. Raises KafkaUnavailable, KafkaRefused."""
-        try:
+        with _translated(self._settings):
             async with asyncio.timeout(self._settings.api_timeout_s):
                 ends = await self._started().end_offsets(list(self._partitions.values()))
-        except (errors.KafkaError, OSError, TimeoutError) as error:
-            raise _fault(error, self._settings) from error
         return {partition.partition: end for partition, end in ends.items()}
 
-    async def read(self) -> GroupRecords:
-        """The next records; none if none came within half a second, also while no broker answers.
-
-        Raises KafkaRefused when the user may not read the topic.
+    async def read(self) -> tuple[list[GroupRecord], dict[int, int]]:
+        """The next records, in order within each partition, and the next offset of each partition. No record if none
+        came within half a second, also while no broker answers. Raises KafkaRefused when the user may not read the
+        topic.
         """
-        consumer = self._started()
-        try:
-            fetched = await consumer.getmany(timeout_ms=_LONGEST_WAIT_MS, max_records=_MOST_RECORDS)
-        except (errors.KafkaError, OSError) as error:
-            raise _fault(error, self._settings) from error
+        with _translated(self._settings):
+            fetched = await self._started().getmany(timeout_ms=_LONGEST_WAIT_MS, max_records=_MOST_RECORDS)
         found: list[GroupRecord] = []
         for records in fetched.values():
             for record in records:
                 key = self._key(record.key)
                 if key is not None:
                     found.append(GroupRecord(key, record.value, record.partition, record.offset, record.timestamp))
-        return GroupRecords(tuple(found), await self._positions())
+        return found, await self._positions()
 
     async def _positions(self) -> dict[int, int]:
         """A position may lie beyond the last record, because transaction markers are not records."""
@@ -155,6 +137,15 @@ class OffsetsTopic:
     def _started(self) -> aiokafka.AIOKafkaConsumer:
         assert self._consumer is not None, "enter it with `async with` first"
         return self._consumer
+
+
+@contextlib.contextmanager
+def _translated(settings: ClientSettings) -> Iterator[None]:
+    """Raise the errors of the client library as those of this package."""
+    try:
+        yield
+    except (errors.KafkaError, OSError, TimeoutError) as error:
+        raise _fault(error, settings) from error
 
 
 def _fault(error: BaseException, settings: ClientSettings) -> KafkaUnavailable | KafkaRefused:

@@ -5,9 +5,7 @@
 | `leader/` | `assignor lead`: joins a group first and leads its rebalances |
 | `recorder/` | `assignor record`: follows groups and writes each rebalance as a rebalance/1 line |
 | `described/` | the topology that `Topology#describe` printed, or that the group's own topics and tasks show |
-| `application_file` | the application's topology and properties, as an operator hands them over |
-| `rebalance_reports` | reports a rebalance to a coordinator, which shows the group |
-| `topology_facts` | facts of the topology that options of the commands add |
-| `interrupted_generations` | the recorded line of a generation that never got an assignment |
+| `application` | the application's topology and properties, as an operator hands them over, and facts from options |
+| `rebalance_reports` | reports a rebalance to a coordinator; the line of a generation that never got an assignment |
 | `kafka_command_options` | the options that both commands share |
 """

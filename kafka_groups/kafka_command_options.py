@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from assignor_cli.extras import Extra
-from coordinator_client.calls import COORDINATOR_METAVAR, SEVERAL_COORDINATORS
+from coordinator_client.calls import COORDINATOR_METAVAR, SEVERAL_COORDINATORS, CoordinatorAddress
 
 KAFKA = Extra("kafka,streams", ("aiokafka", "httpx"))
 
@@ -50,3 +50,15 @@ NotCopartitioned = Annotated[
         help="Topics whose records only meet in a store of processors of your own; repeat for more.",
     ),
 ]
+
+
+def coordinator_address(url: str | None, token_file: Path | None) -> CoordinatorAddress | None:
+    """Raises InputError."""
+    return None if url is None else CoordinatorAddress(url, token_file)
+
+
+def client_properties(file: Path | None) -> dict[str, str]:
+    """Raises InputError."""
+    from kafka_client.settings.properties_file import read_properties_file
+
+    return {} if file is None else read_properties_file(file)

@@ -1,6 +1,11 @@
-"""Reports a rebalance that was led elsewhere to a coordinator, which then shows the group like any other.
+"""Documents of rebalances that were led elsewhere: the line of one that never got an assignment, and the report to a
+coordinator, which then shows the group like any other.
 
-It is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues when it
+No record describes a generation that began and never got an assignment: its leader was gone, or another rebalance
+overtook it. Its members sent their subscriptions again for the next generation. So the line has the input of the next
+generation, and no output.
+
+A report is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues when it
 fails, and shows RebalanceNotReported as a warning.
 """
 
@@ -19,6 +24,23 @@ from coordinator_client.http_client import CoordinatorHttpClient
 _ANSWER_TIMEOUT_S = 10.0
 _TRIES = 3
 _FIRST_PAUSE_S = 0.2
+
+OVERTAKEN = "another rebalance overtook it"
+
+_OF_THE_OUTCOME = ("output", "led_by")
+
+
+def interrupted_document(id: str, generation_id: int, why: str, following: Mapping[str, object]) -> dict[str, object]:
+    """A rebalance/1 line. `why`: a clause, such as `OVERTAKEN`. `following`: the line of the next generation."""
+    line = {key: value for key, value in following.items() if key not in _OF_THE_OUTCOME}
+    return {
+        **line,
+        "id": id,
+        "generation_id": generation_id,
+        "note": f"this generation never got an assignment: {why}; the input is that of generation "
+        f"{following['generation_id']}, which came next",
+        "interrupted": True,
+    }
 
 
 class RebalanceNotReported(AssignorFault):

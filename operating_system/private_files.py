@@ -37,12 +37,6 @@ def private_opener(path: str, flags: int) -> int:
     return os.open(path, flags, FILE_MODE)
 
 
-def write_private_text(file: Path, text: str) -> None:
-    """Replace the content of the file, in UTF-8. Raises OSError."""
-    with open(file, "w", encoding="utf-8", opener=private_opener) as stream:
-        stream.write(text)
-
-
 def make_private_directory(directory: Path) -> None:
     """Make the directory and its parents; each new one is its owner's alone. Raises OSError."""
     for one in (*reversed(directory.parents), directory):

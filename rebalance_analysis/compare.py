@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from assignor.errors import DecodeError, KafkaError
+from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording.rebalance import RecordedOutput
-from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 
 _STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")

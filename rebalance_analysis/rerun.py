@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from assignor.decisions import Decision, DecisionLog
 from assignor.errors import InputError, KafkaError, OwnAssignorFailed
 from assignor.explain import Explanation, explain_placement, explain_rebalance
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import RebalanceResult
 from assignor.recording import (
     PLACEMENT_FORMAT,
     REBALANCE_FORMAT,
@@ -23,7 +24,6 @@ from assignor.recording import (
     placement_output,
     rebalance_output,
 )
-from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import (
     AssignmentError,
     Placement,
@@ -32,8 +32,9 @@ from assignor.task_assignors.base import (
     TaskAssignor,
     validate_placement,
 )
+from assignor.task_assignors.decisions import Decision, DecisionLog
 from assignor.task_assignors.registry import task_assignor_named
-from assignor.types import TaskId
+from assignor.types import AssignorErrorCode, TaskId
 from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance
 
 
@@ -54,6 +55,14 @@ class RerunRebalance:
         if self.result.problem is None or self.result.placement is None:
             return None
         return self.result.problem, self.result.placement
+
+    @property
+    def error(self) -> str | None:
+        """Why no task was placed, or the name of the error code that the members are sent; None without an error."""
+        if self.result.error is not None:
+            return self.result.error.with_hint()
+        code = self.result.error_code
+        return None if code is AssignorErrorCode.NONE else code.name
 
     def output(self) -> dict[str, object]:
         return rebalance_output(self.result)
@@ -79,6 +88,8 @@ class RerunPlacement:
     recorded: RecordedPlacement
     placement: Placement
     decisions: Sequence[Decision]
+    error: ClassVar[None] = None
+    """A problem without a placement is refused."""
 
     @property
     def id(self) -> str:

@@ -2,12 +2,13 @@
 
 | room | what it does |
 |---|---|
-| `workers/` | instances of an application as long-running Spark tasks, and what the driver shows of them |
+| `workers/` | instances of an application as long-running Spark tasks or plain processes |
+| `ownership/` | the log of task owners that each instance writes, its history, and the state of the group |
 | `demo/` | `assignor demo`: a word count on executors, one of them killed, checked to the last count |
 | `commands` | the commands, registered with `assignor` |
 """
 
-from assignor.moved_modules import name_new_modules
+from assignor.names.moved_modules import name_new_modules
 
 name_new_modules(
     __path__,

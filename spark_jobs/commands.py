@@ -11,7 +11,7 @@ import functools
 import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from assignor.errors import InputError
-from assignor.printable import one_line
+from assignor.names.printable import one_line
 from assignor.types import JAVA_INT_MAX
 from assignor_cli.console import EXIT_NO, exit_code_of_signal, leave, say
 from assignor_cli.extras import Extra, ExtraMissing
@@ -32,7 +32,6 @@ from coordinator_client.calls import (
     DEFAULT_URL,
     SEVERAL_COORDINATORS,
     TOKEN_VARIABLE,
-    CallerToken,
     read_token,
     token_file_of,
 )
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings
-    from streams_runtime.application import Application
     from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
@@ -131,14 +129,6 @@ class WorkersOptions:
     ] = False
     format: FormatOption = Format.TEXT
 
-    def application(self) -> Application:
-        """Raises InputError for an application that cannot be loaded or declared, before Spark starts."""
-        from streams_runtime.application import group_body, load_application
-
-        application = load_application(self.app)
-        group_body(application)
-        return application
-
 
 def spark_options(
     master: Annotated[
@@ -177,7 +167,9 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
     The coordinator has to allow the application's log by its setting cluster.bootstrap.servers. An embedded log is
     named by an absolute directory.
     """
-    from spark_jobs.workers.restarts import WorkersFailed
+    from spark_jobs.workers.instance_starts import WorkersFailed
+    from spark_jobs.workers.member_process import InstanceSettings
+    from streams_runtime.instance.application import group_body, load_application
 
     if options.local and spark != SparkOptions():
         raise InputError("there is no Spark, and none of its options goes with it", "--local")
@@ -186,12 +178,21 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
             f"assignor workers run needs an extra that is not installed: {SPARK.remedy}; without Spark, "
             "--local runs processes of this machine"
         )
-    application = options.application()
-    token = read_token(options.token_file)
-    run_until_ended = _run_locally if options.local else functools.partial(_run_on_spark, spark=spark)
+    application = load_application(options.app)
+    group_body(application)  # raises for an application that cannot be declared, before Spark starts
+    token_file = token_file_of(options.token_file)
+    settings = InstanceSettings(
+        application,
+        options.coordinator,
+        options.threads,
+        None if options.state_dir is None else str(options.state_dir),
+        None if options.log_dir is None else str(options.log_dir),
+        read_token(options.token_file),
+        None if token_file is None else str(token_file.absolute()),
+    )
     try:
         with interruptible():
-            ends = run_until_ended(application, token, options)
+            ends = _run_locally(settings, options) if options.local else _run_on_spark(settings, options, spark)
     except KeyboardInterrupt as interrupt:
         say("interrupted; the instances were killed" if options.local else "interrupted; Spark is stopped")
         leave(exit_code_of_signal(interrupt))
@@ -203,83 +204,56 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
         leave(EXIT_NO)
 
 
-def _run_locally(application: Application, token: str | None, options: WorkersOptions) -> Sequence[InstanceEnd]:
+def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequence[InstanceEnd]:
     from spark_jobs.workers.live_table import show_until_ended
     from spark_jobs.workers.local_instance import LocalInstance
     from spark_jobs.workers.local_instances import LocalInstances
-    from spark_jobs.workers.member_process import InstanceSettings
     from streams_runtime.local_run.local_run import check_endpoint
 
-    check_endpoint(application.configs, options.instances)
-    token_file = token_file_of(options.token_file)
+    configs = settings.application.configs
+    check_endpoint(configs, options.instances)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # for an application that has configured logging to stderr
-    first = LocalInstance(
-        app=options.app,
-        host=socket.gethostname(),
-        number=0,
-        attempt=0,
-        coordinator_url=options.coordinator,
-        threads=options.threads,
-        state_dir=str((options.state_dir or application.configs.state_dir).absolute()),
+    settings = replace(
+        settings,
+        state_dir=str((options.state_dir or configs.state_dir).absolute()),
         log_dir=None if options.log_dir is None else str(options.log_dir.absolute()),
-        token_file=None if options.token_file is None else str(options.token_file.absolute()),
+        host=socket.gethostname(),
     )
-    settings = InstanceSettings(application, options.coordinator, host=first.host)
-    with _declared(settings, CallerToken(token, token_file), options) as client:
-        console = Console(stderr=True)
-        tell = _teller(console)
-        with LocalInstances(first, options.instances, tell) as instances:
-            https = application.configs.endpoint_tls is not None
-            return show_until_ended(instances, client, application.id, console, https=https)
+    console = Console(stderr=True)
+    with (
+        _declared(settings, options) as client,
+        LocalInstances(LocalInstance.of(options.app, settings), options.instances, _teller(console)) as instances,
+    ):
+        return show_until_ended(instances, client, settings.application, console)
 
 
-def _run_on_spark(
-    application: Application, token: str | None, options: WorkersOptions, *, spark: SparkOptions
-) -> Sequence[InstanceEnd]:
+def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceEnd]:
     """The group is declared first: what stands in its way is said at once, not after Spark has started."""
     from spark_engine.session.spark_session import spark_session
     from spark_jobs.workers.live_table import show_until_ended
-    from spark_jobs.workers.member_process import InstanceSettings
     from spark_jobs.workers.running import check_picklable, start
     from spark_jobs.workers.spark_confs import checked_defaults
 
+    application, instances = settings.application, options.instances
     check_picklable(application)
-    instances = options.instances
-    token_file = token_file_of(options.token_file)
-    settings = InstanceSettings(
-        application,
-        options.coordinator,
-        options.threads,
-        None if options.state_dir is None else str(options.state_dir),
-        None if options.log_dir is None else str(options.log_dir),
-        token,
-        None if token_file is None else str(token_file.absolute()),
-    )
-    with _declared(settings, CallerToken(token, token_file), options) as client:
-        console = Console(stderr=True)
+    defaults = functools.partial(checked_defaults, instances=instances)
+    console = Console(stderr=True)
+    with _declared(settings, options) as client, contextlib.ExitStack() as undo:
         say(f"starting Spark on {spark.known_master()}")
-        with contextlib.ExitStack() as undo:
-            with _seconds_shown(console, "Spark starts"):
-                session = undo.enter_context(
-                    spark_session(
-                        None,
-                        f"instances of {application.id}",
-                        options=spark,
-                        defaults=functools.partial(checked_defaults, instances=instances),
-                    )
-                )
-            say(_started(session))
-            workers = start(session, settings, instances=instances, say=_teller(console))
-            https = application.configs.endpoint_tls is not None
-            return show_until_ended(workers, client, application.id, console, https=https)
+        with _seconds_shown(console, "Spark starts"):
+            title = f"instances of {application.id}"
+            session = undo.enter_context(spark_session(None, title, options=spark, defaults=defaults))
+        say(_started(session))
+        workers = start(session, settings, instances=instances, say=_teller(console))
+        return show_until_ended(workers, client, application, console)
 
 
 @contextlib.contextmanager
-def _declared(settings: InstanceSettings, token: CallerToken, options: WorkersOptions) -> Iterator[CoordinatorClient]:
+def _declared(settings: InstanceSettings, options: WorkersOptions) -> Iterator[CoordinatorClient]:
     from spark_jobs.workers.declaring import declare
     from streams_runtime.membership.coordinator_client import CoordinatorClient
 
-    with CoordinatorClient(options.coordinator, token=token) as client:
+    with CoordinatorClient(options.coordinator, token=settings.caller_token()) as client:
         declare(
             settings,
             client,

@@ -11,8 +11,8 @@ write processors          `Topology`, `Processor`, `ProcessorContext`, `Record` 
 keep state                `key_value_store`, `window_store`, ...                         `state_stores/`
 choose how bytes look     `STRING`, `LONG`, `JSON`, `AvroSerde`, ...; `Serde`, `Serdes`  `serdes/`
 look at a topology        `Topology.describe()`, `Topology.draw(path)`                   `processors/`
-test a topology           `TopologyTestDriver(topology)`                                 `testing/`
-configure an application  `Application(topology, configs)`                               `application.py`, `configs.py`
+test a topology           `TopologyTestDriver(topology)`                                 `local_run/`
+configure an application  `Application(topology, configs)`                               `instance/`, `configs.py`
 make topics               `open_log(bootstrap_servers).create_topics([NewTopic(...)])`   `logs/`
 put data in, get it out   `RecordProducer(log, STRING, JSON)`, `read_topic(log, topic)`  `logs/record_producer.py`
 handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
@@ -20,30 +20,27 @@ run it here, for a try    `with LocalRun(application) as run:`                  
 run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `instance/`
 run it in processes       `assignor workers run --local`; on Spark without `--local`     `spark_jobs`
 read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient`        `queries/`
-watch a restore           `RestoreProgress`, or their own `RestoreListener`              `restore/`
+watch a restore           `RestoreProgress`, or their own `RestoreListener`              `instance/restore/`
 ========================  =============================================================  ==============================
 
 Inside, from the group to the bytes: a `member_machine` decides what a member does, and `process_membership` talks to
 the coordinator for all members of the process. `rebalance_mailbox` hands their orders to the `stream_thread`, whose
-passes are made of the steps in `thread_work`. It works on `tasks/`,
-`restore/` fills their stores, and all records live in `logs/`. docs/runtime/ describes how each of them behaves.
+passes are made of the steps in `thread_work`, all in `instance/`. It works on `tasks/`, `instance/restore/` fills their
+stores, and all records live in `logs/`. docs/runtime/ describes how each of them behaves.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignor.lazy_names import LazyNames
+from assignor.names.lazy_names import LazyNames
+from assignor.names.moved_modules import MOVED_IN_THE_RUNTIME, name_new_modules
 
 if TYPE_CHECKING:
     from assignor.errors import InputError as InputError
     from assignor.errors import TopologyError as TopologyError
     from assignor.types import TaskId as TaskId
     from assignor.types import TopicPartition as TopicPartition
-    from streams_runtime.application import Application as Application
-    from streams_runtime.application import ThreadErrorResponse as ThreadErrorResponse
-    from streams_runtime.application import group_body as group_body
-    from streams_runtime.application import load_application as load_application
     from streams_runtime.common.errors import InvalidStateStore as InvalidStateStore
     from streams_runtime.common.errors import LockError as LockError
     from streams_runtime.common.errors import ProcessingFailed as ProcessingFailed
@@ -63,10 +60,19 @@ if TYPE_CHECKING:
     from streams_runtime.dsl import StreamsBuilder as StreamsBuilder
     from streams_runtime.dsl import TimeWindowedSerde as TimeWindowedSerde
     from streams_runtime.dsl import TimeWindows as TimeWindows
+    from streams_runtime.instance.application import Application as Application
+    from streams_runtime.instance.application import ThreadErrorResponse as ThreadErrorResponse
+    from streams_runtime.instance.application import group_body as group_body
+    from streams_runtime.instance.application import load_application as load_application
     from streams_runtime.instance.instance_resources import InstanceOptions as InstanceOptions
+    from streams_runtime.instance.restore.progress import RestoreProgress as RestoreProgress
+    from streams_runtime.instance.restore.restore_listener import RestoreListener as RestoreListener
     from streams_runtime.instance.streams_instance import StreamsInstance as StreamsInstance
     from streams_runtime.local_run.coordinator_process import CoordinatorProcess as CoordinatorProcess
     from streams_runtime.local_run.local_run import LocalRun as LocalRun
+    from streams_runtime.local_run.topology_test_driver import TopologyTestDriver as TopologyTestDriver
+    from streams_runtime.local_run.topology_test_topics import InputTopic as InputTopic
+    from streams_runtime.local_run.topology_test_topics import OutputTopic as OutputTopic
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.base import OffsetReset as OffsetReset
     from streams_runtime.logs.opening import open_log as open_log
@@ -91,8 +97,6 @@ if TYPE_CHECKING:
     from streams_runtime.queries.client import StoreWindows as StoreWindows
     from streams_runtime.queries.client import WindowValue as WindowValue
     from streams_runtime.queries.store_metadata import KeyQueryMetadata as KeyQueryMetadata
-    from streams_runtime.restore.progress import RestoreProgress as RestoreProgress
-    from streams_runtime.restore.restore_listener import RestoreListener as RestoreListener
     from streams_runtime.serdes import BYTES as BYTES
     from streams_runtime.serdes import DOUBLE as DOUBLE
     from streams_runtime.serdes import INTEGER as INTEGER
@@ -118,15 +122,12 @@ if TYPE_CHECKING:
     from streams_runtime.tasks.exception_handling import dead_letter as dead_letter
     from streams_runtime.tasks.exception_handling import fail as fail
     from streams_runtime.tasks.exception_handling import log_and_continue as log_and_continue
-    from streams_runtime.testing.topology_test_driver import TopologyTestDriver as TopologyTestDriver
-    from streams_runtime.testing.topology_test_topics import InputTopic as InputTopic
-    from streams_runtime.testing.topology_test_topics import OutputTopic as OutputTopic
 
 # the same names for when the program runs; a test compares the two
 _NAMES_OF = {
     "assignor.errors": ("InputError", "TopologyError"),
     "assignor.types": ("TaskId", "TopicPartition"),
-    "streams_runtime.application": ("Application", "ThreadErrorResponse", "load_application", "group_body"),
+    "streams_runtime.instance.application": ("Application", "ThreadErrorResponse", "load_application", "group_body"),
     "streams_runtime.logs.base": ("OffsetReset", "NewTopic"),
     "streams_runtime.configs": ("ProcessingGuarantee", "StreamsConfig"),
     "streams_runtime.membership.coordinator_client": ("CoordinatorClient",),
@@ -166,8 +167,8 @@ _NAMES_OF = {
     "streams_runtime.common.record_columns": ("RecordColumns",),
     "streams_runtime.logs.record_producer": ("RecordProducer",),
     "streams_runtime.common.records": ("Headers", "Record", "RecordMetadata"),
-    "streams_runtime.restore.progress": ("RestoreProgress",),
-    "streams_runtime.restore.restore_listener": ("RestoreListener",),
+    "streams_runtime.instance.restore.progress": ("RestoreProgress",),
+    "streams_runtime.instance.restore.restore_listener": ("RestoreListener",),
     "streams_runtime.serdes": ("BYTES", "DOUBLE", "INTEGER", "JSON", "LONG", "STRING", "Serde", "Serdes", "TopicSerde"),
     "streams_runtime.serdes.schema_registry": ("AvroSerde", "JsonSchemaSerde", "ProtobufSerde"),
     "streams_runtime.state_stores": (
@@ -187,11 +188,12 @@ _NAMES_OF = {
     "streams_runtime.tasks.exception_handling": ("dead_letter", "fail", "log_and_continue"),
     "streams_runtime.processors.batch_node": ("NodeRun", "RunsHow"),
     "streams_runtime.processors.topology": ("Topology",),
-    "streams_runtime.testing.topology_test_driver": ("TopologyTestDriver",),
-    "streams_runtime.testing.topology_test_topics": ("InputTopic", "OutputTopic"),
+    "streams_runtime.local_run.topology_test_driver": ("TopologyTestDriver",),
+    "streams_runtime.local_run.topology_test_topics": ("InputTopic", "OutputTopic"),
     "streams_runtime.logs.topic_reading": ("ConsumedRecord", "read_topic"),
 }
 _LAZY = LazyNames(_NAMES_OF, globals())
 __all__ = [*_LAZY.names()]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
+name_new_modules(__path__, MOVED_IN_THE_RUNTIME)

@@ -15,9 +15,9 @@ from typing import Any
 
 from assignor.configs import KNOWN_KEYS, RACK_AWARE_ASSIGNMENT_TAGS, AssignmentConfigs, whole_number
 from assignor.errors import InputError
-from assignor.legal_names import LONGEST_NAME, NAME_RULE, is_legal_name, shown_name
-from assignor.near_names import did_you_mean
-from assignor.printable import shown_address
+from assignor.names.legal_names import LONGEST_NAME, NAME_RULE, is_legal_name, shown_name
+from assignor.names.near_names import did_you_mean
+from assignor.names.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from coordinator_client.access.tls import VERIFY_MODES, ServerTls, server_tls
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
@@ -30,8 +30,8 @@ from streams_runtime.logs.kafka.log_settings import (
     log_settings,
 )
 from streams_runtime.logs.opening import kafka_servers
-from streams_runtime.serdes import DefaultSerdes, Serde
-from streams_runtime.serdes.defaults import configured_serde, imported_object, made
+from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerdes, configured_serde, imported_object, made
 
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"

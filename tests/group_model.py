@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
 from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
-from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 

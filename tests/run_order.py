@@ -11,12 +11,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 _ON_ONE_SPARK_SESSION = (
-    "tests/spark_jobs/batch/test_spark_engine.py",
+    "tests/spark_jobs/batch/test_engines.py",
     "tests/spark_jobs/replay/test_dataframe.py",
     "tests/spark_jobs/sweep/test_command.py",
     "tests/spark_jobs/workers/test_running.py",
 )
-"""In this order, because the first of them ends sessions of its own before the common one starts."""
 _PHASES: tuple[tuple[str, ...], ...] = (
     (
         "tests/assignor/",

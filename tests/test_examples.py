@@ -13,6 +13,7 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.oracle.broker import Broker
+from tests.spark_jobs.quick_java import OPTIONS
 
 EXAMPLES = ROOT / "examples"
 TIMEOUT_S = 240
@@ -34,7 +35,7 @@ PRINTED = {
 
 def printed_by(name: str, *arguments: str) -> str:
     """Its stdout. Run as a user would, who has activated the environment, anywhere but in the checkout's root."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {**os.environ, **OPTIONS, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
         cwd=EXAMPLES,

@@ -30,8 +30,8 @@ from assignor.assignment.task_assignment import AssignedTaskType as AssignedTask
 from assignor.assignment.task_assignment import KafkaStreamsAssignment as KafkaStreamsAssignment
 from assignor.assignment.task_assignment import TaskAssignment as TaskAssignment
 from assignor.assignment.task_assignment import identity_assignment as identity_assignment
+from assignor.assignment.task_assignment import validate_task_assignment as validate_task_assignment
 from assignor.assignment.task_assignor import CustomTaskAssignor as CustomTaskAssignor
-from assignor.assignment.validation import validate_task_assignment as validate_task_assignment
 from assignor.task_assignors.base import AssignmentError as AssignmentError
 
 __all__ = [

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionLog
 from assignor.errors import UnsupportedOperationError
 from assignor.java.hash_codes import task_hash
 from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import PlacementClient, PlacementProblem, RackInformation
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 

@@ -18,10 +18,10 @@ from assignor.assignment.task_assignment import (
     KafkaStreamsAssignment,
     add_missing_clients,
 )
-from assignor.decisions import Decision, DecisionKind
 from assignor.java.hash_codes import int32, task_hash
 from assignor.java.hash_map import JavaHashMap
 from assignor.java.order import hash_set_order
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import ProcessId, Role, TaskId
 
 Tag = tuple[str, str]

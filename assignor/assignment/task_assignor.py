@@ -15,13 +15,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from assignor.assignment.application_state import ApplicationState
-from assignor.assignment.task_assignment import AssignedTaskType, KafkaStreamsAssignment, TaskAssignment
-from assignor.assignment.validation import validate_task_assignment
-from assignor.decisions import DecisionLog
+from assignor.assignment.task_assignment import (
+    AssignedTaskType,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    validate_task_assignment,
+)
 from assignor.errors import InputError, NullPointerError
 from assignor.java.hash_codes import task_hash
 from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import AssignmentError, ClientPlacement, Placement, PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.types import ProcessId, TaskId
 
 

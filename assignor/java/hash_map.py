@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
 from typing import TypeVar
 
 from assignor.java.hash_codes import java_hash
-from assignor.java.order import JavaHashSet
+from assignor.java.order import DEFAULT_INITIAL_CAPACITY, JavaHashSet
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -15,7 +15,7 @@ V = TypeVar("V")
 class JavaHashMap(MutableMapping[K, V]):
     """A `java.util.HashMap`. Iterates over the keys as they are when the iteration starts.
 
-    `items` are put one after the other, as `update` does; `put_all` sizes the table first, as Java's `putAll` does.
+    `items` are put one after the other, as `update` does.
     """
 
     __slots__ = ("_keys", "_values")
@@ -24,23 +24,11 @@ class JavaHashMap(MutableMapping[K, V]):
         self,
         items: Iterable[tuple[K, V]] = (),
         *,
-        initial_capacity: int | None = None,
+        initial_capacity: int = DEFAULT_INITIAL_CAPACITY,
         hash_of: Callable[[K], int] = java_hash,
     ) -> None:
         self._values: dict[K, V] = dict(items)
         self._keys = JavaHashSet(self._values, initial_capacity=initial_capacity, hash_of=hash_of)
-
-    @classmethod
-    def copy_of(cls, entries: Mapping[K, V], hash_of: Callable[[K], int] = java_hash) -> JavaHashMap[K, V]:
-        """`new HashMap<>(map)`."""
-        copy = cls(hash_of=hash_of)
-        copy.put_all(entries)
-        return copy
-
-    def put_all(self, entries: Mapping[K, V]) -> None:
-        self._keys.presize(len(entries))
-        self._keys.add_all(entries)
-        self._values.update(entries)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -61,11 +49,6 @@ class JavaHashMap(MutableMapping[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._keys.order())
-
-    def remove_while_iterating(self, key: K) -> None:
-        """As `Iterator.remove`, `removeIf` and `keySet().removeAll` of a larger collection do; KeyError when absent."""
-        del self._values[key]
-        self._keys.remove_while_iterating(key)
 
     def __repr__(self) -> str:
         return f"JavaHashMap({list(self.items())!r})"

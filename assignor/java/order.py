@@ -28,7 +28,7 @@ added. They are written like this here:
 - `new HashSet<>(collection)`: `JavaHashSet.copy_of(collection)`, `hash_set_copy_order`
 - `new HashMap<>()`, then `put`, and `Collectors.toMap`: `JavaHashMap(items)` (`hash_map.py`)
 - `new HashMap<>()`, then `computeIfAbsent`: `compute_if_absent_order(keys)`
-- `new HashMap<>(map)`: `JavaHashMap.copy_of(mapping)`, `hash_map_copy_order`; `putAll`: `put_all`
+- `new HashMap<>(map)`: `hash_map_copy_order`
 
 Source: `HashMap`, `HashSet`, `Collectors.toSet` of Java 17 (19 and later give copies a slightly smaller table).
 """
@@ -80,15 +80,12 @@ def hash_set_order(
 
 def hash_map_copy_order(keys: Collection[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
     """The order of `new HashMap<>(map)`, where `keys` are those of the map."""
-    table: JavaHashSet[K] = JavaHashSet(initial_capacity=None, hash_of=hash_of)
-    table.presize(len(keys))
-    table.add_all(keys)
-    return table.order()
+    return list(JavaHashSet(keys, initial_capacity=capacity_to_copy(len(keys)), hash_of=hash_of))
 
 
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
     """The order of a `new HashMap<>()` after `computeIfAbsent` of each of `keys`, including repeated ones."""
-    table: JavaHashSet[K] = JavaHashSet(initial_capacity=None, hash_of=hash_of)
+    table: JavaHashSet[K] = JavaHashSet(hash_of=hash_of)
     for key in keys:
         table.compute_if_absent(key)
     return table.order()
@@ -103,23 +100,20 @@ class JavaHashSet(MutableSet[K]):
     """A `java.util.HashSet`. Iterates over the keys as they are when the iteration starts.
 
     `items` are added one after the other, so the table grows as it does in Java. `initial_capacity`: the argument of
-    Java's constructor; None for the table of a `new HashMap<>()`, which `presize` may still size. `hash_of`: Java's
-    `hashCode` of a key, as int32.
+    Java's constructor. `hash_of`: Java's `hashCode` of a key, as int32.
     """
 
-    __slots__ = ("_allocated", "_bins", "_capacity", "_hash_of", "_order", "_presized", "_spreads")
+    __slots__ = ("_bins", "_capacity", "_hash_of", "_order", "_spreads")
 
     def __init__(
         self,
         items: Iterable[K] = (),
         *,
-        initial_capacity: int | None = DEFAULT_INITIAL_CAPACITY,
+        initial_capacity: int = DEFAULT_INITIAL_CAPACITY,
         hash_of: Callable[[K], int] = java_hash,
     ) -> None:
         self._hash_of = hash_of
-        self._presized = 0 if initial_capacity is None else table_size_for(initial_capacity)
-        self._capacity = self._presized or DEFAULT_INITIAL_CAPACITY
-        self._allocated = False
+        self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
         # None: no bucket was ever crowded, so a stable sort of `_spreads` by bucket is enough until the next `add`
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
@@ -199,7 +193,6 @@ class JavaHashSet(MutableSet[K]):
 
     def _place(self, key: K, spread: int) -> None:
         self._order = None
-        self._allocated = True
         bucket = spread & (self._capacity - 1)
         bins = self._sorted_into_bins()
         self._spreads[key] = spread
@@ -228,21 +221,6 @@ class JavaHashSet(MutableSet[K]):
         else:
             for item in [item for item in self if item in items]:
                 self.remove_while_iterating(item)
-
-    def retain_all(self, items: Collection[K]) -> None:
-        """Source: `AbstractCollection.retainAll`."""
-        for item in [item for item in self if item not in items]:
-            self.remove_while_iterating(item)
-
-    def presize(self, size: int) -> None:
-        """What `putAll` does before it adds the `size` entries of another map."""
-        if size == 0:
-            return
-        if self._allocated:
-            while size > self._capacity * 3 // 4:
-                self._double()
-        elif capacity_to_copy(size) > self._presized:
-            self._capacity = self._presized = table_size_for(capacity_to_copy(size))
 
     def _remove(self, key: K, remove_from_tree: Callable[[JavaTreeBin[K], K], JavaTreeBin[K] | list[K]]) -> None:
         spread = self._spreads.pop(key, None)
@@ -276,7 +254,7 @@ class JavaHashSet(MutableSet[K]):
             self._capacity *= 2
         if filled:
             self._spreads = spreads if filled == len(spreads) else dict(islice(spreads.items(), filled))
-            self._bins, self._order, self._allocated = None, None, True
+            self._bins, self._order = None, None
         return filled
 
     def _buckets(self) -> Iterable[int]:

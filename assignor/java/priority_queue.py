@@ -31,22 +31,6 @@ class JavaPriorityQueue(Generic[E]):
         self._heap: list[E] = []
         self.add_all(items)
 
-    @classmethod
-    def heapified(cls, key: Callable[[E], Comparable], items: Iterable[E]) -> JavaPriorityQueue[E]:
-        """`new PriorityQueue<>(collection)`: ordered from the bottom up."""
-        queue = cls(key)
-        queue._heap = list(items)
-        for at in range(len(queue._heap) // 2 - 1, -1, -1):
-            queue._sift_down(at, queue._heap[at])
-        return queue
-
-    @classmethod
-    def from_sorted(cls, key: Callable[[E], Comparable], items: Iterable[E]) -> JavaPriorityQueue[E]:
-        """`new PriorityQueue<>(sortedSet)`: takes the array as it is."""
-        queue = cls(key)
-        queue._heap = list(items)
-        return queue
-
     def __len__(self) -> int:
         return len(self._heap)
 

@@ -13,11 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assignor.errors import InputError
-from assignor.protocol.primitives import Reader, Writer, from_utf8, to_utf8
+from assignor.protocol.primitives import Reader, from_utf8
 
 HIGHEST_VALUE_VERSION = 4
-VALUE_VERSION_OF_KAFKA_4 = 3
 
 _OFFSET_COMMIT_KEYS = (0, 1)
 _GROUP_METADATA_KEY = 2
@@ -115,23 +113,6 @@ def decode_group_key(data: bytes | memoryview) -> GroupMetadataKey | OffsetCommi
     return None
 
 
-def encode_group_key(key: GroupMetadataKey | OffsetCommitKey | OtherGroupKey) -> bytes:
-    """Raises InputError for a value that does not fit its field."""
-    writer = Writer()
-    if isinstance(key, OffsetCommitKey):
-        if key.version not in _OFFSET_COMMIT_KEYS:
-            raise InputError(f"{key.version} is not a version of OffsetCommitKey: 0 and 1 are", "version")
-        writer.int16(key.version, "kind")
-        writer.nullable_string(key.group, "group")
-        writer.nullable_string(key.topic, "topic")
-        writer.int32(key.partition, "partition")
-        return writer.to_bytes()
-    kinds = {kind: number for number, kind in _KIND_OF_KEY.items()}
-    writer.int16(kinds[key.kind] if isinstance(key, OtherGroupKey) else _GROUP_METADATA_KEY, "kind")
-    writer.nullable_string(key.group, "group")
-    return writer.to_bytes()
-
-
 def decode_group_value(data: bytes | memoryview) -> GroupMetadataValue:
     """The value under a GroupMetadataKey. Bytes after the last field are ignored. Raises DecodeError."""
     version = Reader(data, _VALUE).int16("version")
@@ -154,30 +135,6 @@ def decode_group_value(data: bytes | memoryview) -> GroupMetadataValue:
     return GroupMetadataValue(
         protocol_type, generation, protocol, leader, members, None if timestamp_ms < 0 else timestamp_ms
     )
-
-
-def encode_group_value(value: GroupMetadataValue, version: int = VALUE_VERSION_OF_KAFKA_4) -> bytes:
-    """Fields that `version` lacks are left out. Raises InputError."""
-    if not 0 <= version <= HIGHEST_VALUE_VERSION:
-        raise InputError(f"{version} is not a version of {_VALUE}: 0 to {HIGHEST_VALUE_VERSION} are", "version")
-    writer = _FlexibleWriter() if version >= _FIRST_FLEXIBLE_VERSION else Writer()
-    writer.int16(version, "version")
-    writer.nullable_string(value.protocol_type, "protocol type")
-    writer.int32(value.generation, "generation")
-    writer.nullable_string(value.protocol, "protocol")
-    writer.nullable_string(value.leader, "leader")
-    if version >= _FIRST_VERSION_WITH_STATE_TIMESTAMP:
-        timestamp_ms = value.state_timestamp_ms
-        writer.int64(_NO_TIMESTAMP if timestamp_ms is None else timestamp_ms, "current state timestamp")
-    if isinstance(writer, _FlexibleWriter):
-        writer.varint(len(value.members) + 1)
-    else:
-        writer.int32(len(value.members), "members")
-    for member in value.members:
-        _write_member(writer, member, version)
-    if isinstance(writer, _FlexibleWriter):
-        writer.varint(0)
-    return writer.to_bytes()
 
 
 def _read_member(reader: Reader, version: int) -> MemberMetadata:
@@ -205,21 +162,6 @@ def _read_member(reader: Reader, version: int) -> MemberMetadata:
         rebalance_timeout_ms=rebalance_timeout_ms,
         group_instance_id=instance_id,
     )
-
-
-def _write_member(writer: Writer, member: MemberMetadata, version: int) -> None:
-    writer.nullable_string(member.member_id, "member id")
-    if version >= _FIRST_VERSION_WITH_INSTANCE_ID:
-        writer.nullable_string(member.group_instance_id, "group instance id")
-    writer.nullable_string(member.client_id, "client id")
-    writer.nullable_string(member.client_host, "client host")
-    if version >= _FIRST_VERSION_WITH_REBALANCE_TIMEOUT:
-        writer.int32(member.rebalance_timeout_ms, "rebalance timeout")
-    writer.int32(member.session_timeout_ms, "session timeout")
-    writer.nullable_byte_array(member.subscription, "subscription")
-    writer.nullable_byte_array(member.assignment, "assignment")
-    if isinstance(writer, _FlexibleWriter):
-        writer.varint(0)
 
 
 class _FlexibleReader(Reader):
@@ -262,20 +204,3 @@ class _FlexibleReader(Reader):
         for _ in range(self.varint("count of tagged fields")):
             self.varint("tag")
             self.skip(self.varint("length of tagged field"), "tagged field")
-
-
-class _FlexibleWriter(Writer):
-    __slots__ = ()
-
-    def varint(self, value: int) -> None:
-        while value > 0x7F:
-            self.raw(bytes([value & 0x7F | 0x80]))
-            value >>= 7
-        self.raw(bytes([value]))
-
-    def nullable_byte_array(self, value: bytes | None, field: str) -> None:
-        self.varint(0 if value is None else len(value) + 1)
-        self.raw(value or b"")
-
-    def nullable_string(self, value: str | None, field: str) -> None:
-        self.nullable_byte_array(None if value is None else to_utf8(value), field)

@@ -10,11 +10,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
+from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.near_names import near_name
+from assignor.names.near_names import near_name
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 
 Value = TypeVar("Value")
@@ -73,7 +76,7 @@ class Fields:
         return object_entries(self._values.get(name), self.at(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(as_text(value, where) for value, where in self.items(name))
+        return self.read(name, each_of(as_text))
 
 
 def child(where: str, name: str) -> str:
@@ -98,6 +101,16 @@ def list_items(value: object, where: str) -> Iterator[tuple[object, str]]:
         raise _wrong_type(value, "a list", where)
     for index, item in enumerate(value):
         yield item, f"{where}[{index}]"
+
+
+def each_of(reader: Callable[[object, str], Value]) -> Callable[[object, str], tuple[Value, ...]]:
+    """Reads a list of such values."""
+    return lambda value, where: tuple([reader(item, at) for item, at in list_items(value, where)])
+
+
+def by_name(reader: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
+    """Reads an object of such values."""
+    return lambda value, where: {name: reader(entry, at) for name, entry, at in object_entries(value, where)}
 
 
 def as_text(value: object, where: str) -> str:
@@ -244,3 +257,34 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+KNOWN_ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
+
+_CLASS_PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*\Z")
+
+
+def is_class_path(name: str) -> bool:
+    """Whether `name` is a user's own class, written `module:Class`."""
+    return _CLASS_PATH.match(name) is not None
+
+
+def as_assignor(value: object, where: str) -> str:
+    name = as_text(value, where)
+    if name not in KNOWN_ASSIGNORS and not is_class_path(name):
+        raise InputError(
+            f"must be one of {', '.join(KNOWN_ASSIGNORS)}, or your own class as module:Class, not {name[:80]!r}", where
+        )
+    return name
+
+
+def as_configs(value: object, where: str) -> AssignmentConfigs:
+    """Raises InputError."""
+    if not isinstance(value, dict):
+        raise InputError("must be an object of Kafka's dotted config names", where)
+    try:
+        return AssignmentConfigs.from_dotted(value, where)
+    except InputError:
+        raise
+    except ValueError as error:  # text that int() refuses, though it looks like a number
+        raise InputError(str(error), where) from None

@@ -6,24 +6,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.clients.client_state import TaskLags
-from assignor.cluster import Racks
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.fields import (
     Fields,
+    as_assignor,
     as_boolean,
     as_choice,
+    as_configs,
     as_integer,
     as_long,
     as_object,
     as_process_id,
     as_task_id,
     as_text,
+    by_name,
+    each_of,
     list_items,
     object_entries,
 )
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem, RackInformation
+from assignor.topology.cluster import Racks
 from assignor.types import JAVA_INT_MAX, ProcessId, TaskId, TopicPartition
 
 PLACEMENT_FORMAT = "placement/1"
@@ -96,7 +99,7 @@ def _rack_information(
     information = RackInformation(
         fields.read("task_partitions", _as_task_partitions),
         fields.read("changelog_partitions", _as_task_partitions),
-        fields.read("partition_racks", _as_partition_racks),
+        fields.read("partition_racks", by_name(each_of(_as_racks))),
     )
     for name, needed, partitions in (
         ("task_partitions", tasks, information.task_partitions),
@@ -121,13 +124,6 @@ def _as_topic_partitions(value: object, where: str) -> tuple[TopicPartition, ...
         number = as_integer(partition, f"{at}[1]", 0, JAVA_INT_MAX)
         partitions.append(TopicPartition(as_text(topic, f"{at}[0]"), number))
     return tuple(partitions)
-
-
-def _as_partition_racks(value: object, where: str) -> dict[str, tuple[Racks, ...]]:
-    return {
-        topic: tuple([_as_racks(item, item_at) for item, item_at in list_items(racks, at)])
-        for topic, racks, at in object_entries(value, where)
-    }
 
 
 def _as_racks(value: object, where: str) -> Racks:
@@ -159,13 +155,13 @@ def _as_client(process_id: ProcessId, value: object, where: str) -> PlacementCli
         consumers=consumers,
         previous_active=frozenset(fields.read_or_none("prev_active", _as_tasks) or ()),
         previous_standby=frozenset(fields.read_or_none("prev_standby", _as_tasks) or ()),
-        tags=fields.read_or_none("tags", _as_tags) or {},
+        tags=fields.read_or_none("tags", by_name(as_text)) or {},
         rack=fields.text_or_none("rack"),
     )
 
 
 def _as_tasks(value: object, where: str) -> tuple[TaskId, ...]:
-    tasks = tuple(as_task_id(item, at) for item, at in list_items(value, where))
+    tasks = each_of(as_task_id)(value, where)
     if len(set(tasks)) != len(tasks):
         raise InputError("a task is given twice", where)
     return tasks
@@ -173,10 +169,6 @@ def _as_tasks(value: object, where: str) -> tuple[TaskId, ...]:
 
 def _as_lags(value: object, where: str) -> dict[TaskId, int]:
     return {as_task_id(key, at): as_long(lag, at) for key, lag, at in object_entries(value, where)}
-
-
-def _as_tags(value: object, where: str) -> dict[str, str]:
-    return {key: as_text(tag, at) for key, tag, at in object_entries(value, where)}
 
 
 def _as_output(value: object, where: str) -> Placement:

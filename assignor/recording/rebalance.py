@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.pipeline.snapshot import Member, RebalanceSnapshot
 from assignor.recording.fields import (
     Fields,
+    as_assignor,
     as_boolean,
     as_bytes,
     as_choice,
+    as_configs,
     as_int32,
     as_int32s,
     as_integer,
@@ -23,13 +24,12 @@ from assignor.recording.fields import (
     as_partitions,
     as_process_id,
     as_text,
-    list_items,
-    object_entries,
+    by_name,
+    each_of,
 )
-from assignor.recording.steering_fields import as_steering
 from assignor.recording.topology_fields import as_topology
-from assignor.snapshot import Member, RebalanceSnapshot
-from assignor.steering import NO_STEERING
+from assignor.task_assignors.steering import NO_STEERING, Steering
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 
 REBALANCE_FORMAT = "rebalance/1"
 SOURCES = ("coordinator", "kafka", "generated")
@@ -145,16 +145,16 @@ def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnaps
         application_id=fields.text("application_id"),
         topology=fields.read("topology", as_topology),
         cluster=fields.read("cluster", as_cluster),
-        members={member_id: _as_member(entry, at) for member_id, entry, at in fields.entries("members")},
-        existing_internal_topics=fields.read("existing_internal_topics", _as_topics),
-        changelog_end_offsets=fields.read_or_none("changelog_end_offsets", _as_end_offsets),
-        committed_offsets=fields.read("committed_offsets", _as_committed_offsets),
-        failures=frozenset(fields.read("failures", _as_failures) if fields.raw("failures") is not None else ()),
+        members=fields.read("members", by_name(_as_member)),
+        existing_internal_topics=fields.read("existing_internal_topics", by_name(_as_topic_metadata)),
+        changelog_end_offsets=fields.read_or_none("changelog_end_offsets", by_name(as_offsets)),
+        committed_offsets=fields.read("committed_offsets", by_name(each_of(_as_committed_offset))),
+        failures=frozenset(fields.read_or_none("failures", each_of(_as_failure)) or ()),
         leader_process_id=fields.read_or_none("leader_process_id", as_process_id),
         future_process_id=fields.read_or_none("future_process_id", as_process_id),
-        created_internal_topics=fields.read_or_none("created_internal_topics", _as_topics),
+        created_internal_topics=fields.read_or_none("created_internal_topics", by_name(_as_topic_metadata)),
         topics_refusal=fields.text_or_none("topics_refusal"),
-        steering=fields.read_or_none("steering", as_steering) or NO_STEERING,
+        steering=fields.read_or_none("steering", _as_steering) or NO_STEERING,
     )
 
 
@@ -164,17 +164,13 @@ def as_cluster(value: object, where: str) -> Cluster:
     for item, at in fields.items("brokers"):
         broker = Fields(item, at, ("id",), ("rack",))
         brokers.append(Broker(broker.read("id", as_int32), broker.text_or_none("rack")))
-    return Cluster(tuple(brokers), fields.read("topics", _as_topics))
-
-
-def _as_topics(value: object, where: str) -> dict[str, TopicMetadata]:
-    return {topic: _as_topic_metadata(entry, at) for topic, entry, at in object_entries(value, where)}
+    return Cluster(tuple(brokers), fields.read("topics", by_name(_as_topic_metadata)))
 
 
 def _as_topic_metadata(value: object, where: str) -> TopicMetadata:
     fields = Fields(value, where, ("partitions",), ("replicas", "leaders"))
     partitions = fields.read("partitions", as_partitions)
-    replicas = fields.read_or_none("replicas", _as_replicas)
+    replicas = fields.read_or_none("replicas", each_of(as_int32s))
     leaders = fields.read_or_none("leaders", as_int32s)
     for name, per_partition in (("replicas", replicas), ("leaders", leaders)):
         if per_partition is not None and len(per_partition) != partitions:
@@ -182,23 +178,12 @@ def _as_topic_metadata(value: object, where: str) -> TopicMetadata:
     return TopicMetadata(partitions, replicas, leaders)
 
 
-def _as_replicas(value: object, where: str) -> tuple[tuple[int, ...], ...]:
-    return tuple([as_int32s(item, at) for item, at in list_items(value, where)])
+def _as_committed_offset(value: object, where: str) -> int | None:
+    return None if value is None else as_offset(value, where)
 
 
-def _as_end_offsets(value: object, where: str) -> dict[str, tuple[int, ...]]:
-    return {topic: as_offsets(offsets, at) for topic, offsets, at in object_entries(value, where)}
-
-
-def _as_committed_offsets(value: object, where: str) -> dict[str, tuple[int | None, ...]]:
-    return {
-        topic: tuple(None if offset is None else as_offset(offset, at) for offset, at in list_items(offsets, topic_at))
-        for topic, offsets, topic_at in object_entries(value, where)
-    }
-
-
-def _as_failures(value: object, where: str) -> tuple[str, ...]:
-    return tuple(as_choice(item, at, FAILURES) for item, at in list_items(value, where))
+def _as_failure(value: object, where: str) -> str:
+    return as_choice(value, where, FAILURES)
 
 
 def _as_member(value: object, where: str) -> Member:
@@ -207,6 +192,17 @@ def _as_member(value: object, where: str) -> Member:
         fields.read("subscription", as_bytes),
         fields.text_or_none("client_id"),
         fields.text_or_none("group_instance_id"),
+    )
+
+
+def _as_steering(value: object, where: str) -> Steering:
+    """What operators asked of the rebalance."""
+    fields = Fields(value, where, (), ("drained_processes", "drained_members", "keeps_owned", "away_processes"))
+    return Steering(
+        drained_processes=frozenset(fields.read_or_none("drained_processes", each_of(as_process_id)) or ()),
+        drained_members=frozenset(fields.read_or_none("drained_members", each_of(as_text)) or ()),
+        keeps_owned=bool(fields.read_or_none("keeps_owned", as_boolean)),
+        away_processes=frozenset(fields.read_or_none("away_processes", each_of(as_process_id)) or ()),
     )
 
 
@@ -220,9 +216,9 @@ def _as_output(value: object, where: str) -> RecordedOutput:
     if fields.raw("explanations") is not None:
         list(fields.items("explanations"))  # reasons are for people; it only has to be a list
     return RecordedOutput(
-        assignments={member_id: as_bytes(entry, at) for member_id, entry, at in fields.entries("assignments")},
-        internal_topics=fields.read("internal_topics", _as_partition_counts),
-        created_topics=fields.read_or_none("created_topics", _as_created_topics),
+        assignments=fields.read("assignments", by_name(as_bytes)),
+        internal_topics=fields.read("internal_topics", by_name(as_partitions)),
+        created_topics=fields.read_or_none("created_topics", by_name(_as_created_topic)),
         probing_rebalance_at_ms=fields.read_or_none("probing_rebalance_at_ms", as_long),
         followup_rebalance=fields.read("followup_rebalance", as_boolean),
         error=fields.text_or_none("error"),
@@ -230,20 +226,13 @@ def _as_output(value: object, where: str) -> RecordedOutput:
     )
 
 
-def _as_partition_counts(value: object, where: str) -> dict[str, int]:
-    return {topic: as_partitions(count, at) for topic, count, at in object_entries(value, where)}
-
-
-def _as_created_topics(value: object, where: str) -> dict[str, RecordedTopic]:
-    topics: dict[str, RecordedTopic] = {}
-    for topic, entry, at in object_entries(value, where):
-        fields = Fields(entry, at, ("partitions",), ("replication_factor", "configs"))
-        topics[topic] = RecordedTopic(
-            fields.read("partitions", as_partitions),
-            fields.read_or_none("replication_factor", lambda item, path: as_integer(item, path, -(2**15), 2**15 - 1)),
-            fields.read_or_none("configs", _as_configs_of_topic),
-        )
-    return topics
+def _as_created_topic(value: object, where: str) -> RecordedTopic:
+    fields = Fields(value, where, ("partitions",), ("replication_factor", "configs"))
+    return RecordedTopic(
+        fields.read("partitions", as_partitions),
+        fields.read_or_none("replication_factor", lambda item, path: as_integer(item, path, -(2**15), 2**15 - 1)),
+        fields.read_or_none("configs", _as_configs_of_topic),
+    )
 
 
 def _as_configs_of_topic(value: object, where: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from assignor.recording.fields import (
     as_offset,
     as_partitions,
     as_text,
-    list_items,
+    each_of,
 )
 from assignor.topology.group_topology import (
     ChangelogConfig,
@@ -25,15 +25,11 @@ from assignor.topology.group_topology import (
 
 def as_topology(value: object, where: str) -> GroupTopology:
     fields = Fields(value, where, ("subtopologies", "copartition_groups"))
-    subtopologies = tuple(_as_subtopology(item, at) for item, at in fields.items("subtopologies"))
+    subtopologies = fields.read("subtopologies", each_of(_as_subtopology))
     ids = [subtopology.id for subtopology in subtopologies]
     if len(set(ids)) != len(ids):
         raise InputError("two subtopologies have the same id", fields.at("subtopologies"))
-    groups = tuple(
-        tuple(as_text(topic, topic_at) for topic, topic_at in list_items(group, at))
-        for group, at in fields.items("copartition_groups")
-    )
-    return GroupTopology(subtopologies, groups)
+    return GroupTopology(subtopologies, fields.read("copartition_groups", each_of(each_of(as_text))))
 
 
 def _as_subtopology(value: object, where: str) -> Subtopology:
@@ -47,12 +43,10 @@ def _as_subtopology(value: object, where: str) -> Subtopology:
     return Subtopology(
         id=fields.read("id", as_count),
         source_topics=fields.texts("source_topics"),
-        repartition_source_topics=tuple(
-            _as_repartition_topic(item, at) for item, at in fields.items("repartition_source_topics")
-        ),
+        repartition_source_topics=fields.read("repartition_source_topics", each_of(_as_repartition_topic)),
         sink_topics=fields.texts("sink_topics"),
         repartition_sink_topics=fields.texts("repartition_sink_topics"),
-        stores=tuple(_as_store(item, at) for item, at in fields.items("stores")),
+        stores=fields.read("stores", each_of(_as_store)),
     )
 
 

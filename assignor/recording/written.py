@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 
-from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import dotted_configs
 from assignor.errors import KafkaError
+from assignor.pipeline.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.recording.rebalance import REBALANCE_FORMAT
-from assignor.recording.steering_fields import steering_document
 from assignor.recording.topology_fields import topology_document
-from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
-from assignor.steering import NO_STEERING
 from assignor.task_assignors.base import Placement
+from assignor.task_assignors.steering import NO_STEERING, Steering
+from assignor.topology.cluster import Cluster, TopicMetadata
 
 
 def rebalance_output(result: RebalanceResult) -> dict[str, object]:
@@ -92,7 +91,7 @@ def rebalance_input(snapshot: RebalanceSnapshot) -> dict[str, object]:
     if snapshot.topics_refusal is not None:
         document["topics_refusal"] = snapshot.topics_refusal
     if snapshot.steering != NO_STEERING:
-        document["steering"] = steering_document(snapshot.steering)
+        document["steering"] = _steering(snapshot.steering)
     return document
 
 
@@ -142,3 +141,17 @@ def _member(member: Member) -> dict[str, object]:
 
 def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
+
+
+def _steering(steering: Steering) -> dict[str, object]:
+    """Fields that say nothing are left out."""
+    document: dict[str, object] = {}
+    if steering.drained_processes:
+        document["drained_processes"] = [str(process) for process in sorted(steering.drained_processes)]
+    if steering.drained_members:
+        document["drained_members"] = sorted(steering.drained_members)
+    if steering.keeps_owned:
+        document["keeps_owned"] = True
+    if steering.away_processes:
+        document["away_processes"] = [str(process) for process in sorted(steering.away_processes)]
+    return document

@@ -21,10 +21,10 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from assignor.clients.client_state import TaskLags
-from assignor.cluster import Racks
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionLog
 from assignor.errors import StreamsError
+from assignor.task_assignors.decisions import DecisionLog
+from assignor.topology.cluster import Racks
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 PartitionRacks = Mapping[str, tuple[Racks, ...]]

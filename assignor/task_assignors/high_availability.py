@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heapreplace
 from itertools import cycle, islice
 
-from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.racks.optimization import (
     STATELESS_COSTS,
     Costs,

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError
 from assignor.java.hash_codes import process_hash, task_hash
 from assignor.java.hash_map import JavaHashMap
 from assignor.java.order import JavaHashSet, hash_set_copy_order, hash_set_order
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.task_assignors.client_queue import EMPTY, Client, ClientQueue, StandbyCandidates, roomiest
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.racks.optimization import (
     STATELESS_COSTS,
     Costs,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from assignor.errors import InputError
-from assignor.near_names import near_name
+from assignor.names.near_names import near_name
 from assignor.task_assignors.base import TaskAssignor, validate_placement
 
 __all__ = ["BUILT_IN_ASSIGNORS", "task_assignor_from", "task_assignor_named", "validate_placement"]

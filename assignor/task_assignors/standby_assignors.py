@@ -17,9 +17,9 @@ from itertools import repeat
 from typing import Protocol
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind
 from assignor.java.hash_codes import int32
 from assignor.java.hash_map import JavaHashMap
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.task_assignors.working_state import WorkingState, assign_to_least_loaded
 from assignor.types import Role
 

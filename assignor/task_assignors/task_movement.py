@@ -21,10 +21,10 @@ from operator import itemgetter
 from typing import Any
 
 from assignor.clients.client_state import TaskLags, is_caught_up
-from assignor.decisions import Decision, DecisionKind
 from assignor.errors import IllegalStateError
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.task_assignors.constrained_priority_set import ConstrainedPrioritySet
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.task_assignors.working_state import NamedNumbers, WorkingState
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, Role, TaskId
 

@@ -12,9 +12,9 @@ from heapq import heapify, heappop, heappush, heapreplace
 from struct import Struct
 from typing import NamedTuple
 
-from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
 from assignor.topology.partition_grouper import places_in_order
 from assignor.types import ProcessId, Role, TaskId
 

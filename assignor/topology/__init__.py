@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from assignor.moved_modules import MOVED_OUT_OF_TOPOLOGY, name_new_modules
+from assignor.names.moved_modules import MOVED_FROM_TOPOLOGY, name_new_modules
 
-name_new_modules(__path__, MOVED_OUT_OF_TOPOLOGY)
+name_new_modules(__path__, MOVED_FROM_TOPOLOGY)

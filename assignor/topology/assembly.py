@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from assignor.errors import TopologyError
 from assignor.java.hash_codes import int32, string_hash
 from assignor.java.order import hash_set_copy_order, hash_set_order
-from assignor.legal_names import is_legal_name
+from assignor.names.legal_names import is_legal_name
 from assignor.topology.definition import ProcessorNode, SinkNode, StoreDefinition, TopologyDefinition, node_groups
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 

@@ -26,7 +26,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import (
     BrokersRefusal,
@@ -39,6 +38,7 @@ from assignor.errors import (
 )
 from assignor.java.hash_codes import hash_of_fields, int16, string_hash, string_map_hash
 from assignor.java.order import hash_set_copy_order, hash_set_order
+from assignor.topology.cluster import Cluster, TopicMetadata
 from assignor.topology.group_topology import (
     ChangelogConfig,
     ChangelogType,

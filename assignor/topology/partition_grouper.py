@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, repeat, zip_longest
 
-from assignor.cluster import Cluster
 from assignor.errors import InputError, UncheckedError
 from assignor.java.hash_codes import task_hash
 from assignor.java.order import hash_set_order
+from assignor.topology.cluster import Cluster
 from assignor.topology.group_topology import GroupTopology, Subtopology, source_topics_walk
 from assignor.types import TaskId, TopicPartition, utf16_order
 
@@ -106,15 +106,6 @@ MAX_GROUP_PARTITIONS = 1_000_000
 """Source partitions, or changelog partitions, of one group. A document from anywhere can name a large count in a few
 bytes; this bounds the memory that it can take.
 """
-
-
-def partition_groups(topology: GroupTopology, cluster: Cluster) -> PartitionsOfTasks:
-    """Every task with its source partitions, sorted.
-
-    Tasks are in the order of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. Raises as `counted_sources`.
-    Linear in the number of partitions.
-    """
-    return source_partitions(counted_sources(topology, cluster))
 
 
 def counted_sources(topology: GroupTopology, cluster: Cluster) -> Sources:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from assignor.cluster import Cluster, Racks, TopicMetadata
+from assignor.topology.cluster import Cluster, Racks, TopicMetadata
 
 _UNKNOWN: Racks = frozenset()
 

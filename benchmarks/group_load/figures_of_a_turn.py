@@ -13,16 +13,16 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from benchmarks.group_load.checkouts import Contender
-from benchmarks.group_load.definitions import TOPIC, definition
-from benchmarks.group_load.fleet_plan import FleetPlan
-from benchmarks.group_load.fleet_process import FleetProcess
-from benchmarks.group_load.http_calls import Connections, request
+from benchmarks.group_load.fleet_process import LONGEST_CALL_MS, FleetPlan, FleetProcess
 from benchmarks.group_load.latencies import Percentiles
 from benchmarks.group_load.rebalances import LONGEST_REBALANCE_S, after_initial_delay_s
+from benchmarks.group_load.service import definition
 from benchmarks.processor_time import processor_s
 from benchmarks.steady_calls import Driven, Driver, drive
+from tests.acceptance.fleet.http_connection import Address, HttpConnection, request_bytes
 
 GROUP = "load"
 DEFAULT_INITIAL_DELAY_MS = 3_000
@@ -78,7 +78,7 @@ def measure(contender: Contender, size: TurnSize, driver: Driver) -> Turn:
     with (
         tempfile.TemporaryDirectory(prefix="group-load-") as directory,
         contender.service(Path(directory), settings) as service,
-        FleetProcess(FleetPlan(GROUP, size.processes, size.threads, TOPIC), service.url) as fleet,
+        FleetProcess(FleetPlan(GROUP, size.processes, size.threads), service.url) as fleet,
     ):
         service.declare(GROUP, definition(size.tasks))
         clock = _Processors((service.pid, *contender.other_processes))
@@ -99,15 +99,22 @@ def measure(contender: Contender, size: TurnSize, driver: Driver) -> Turn:
 
 async def calls(url: str, requests: Sequence[bytes], at_once: int) -> Driven:
     """Each of them once, over connections that are kept."""
-    connections = Connections(url, at_once)
+    address = urlsplit(url)
+    to = Address(address.hostname or "127.0.0.1", address.port or 80)
+    idle = [HttpConnection(to) for _ in range(at_once)]
 
     async def call(number: int) -> int:
-        return (await connections.call(requests[number])).status
+        connection = idle.pop()
+        try:
+            return (await connection.send(requests[number], LONGEST_CALL_MS / 1_000)).status
+        finally:
+            idle.append(connection)
 
     try:
         return await drive(call, len(requests), at_once)
     finally:
-        connections.close()
+        for connection in idle:
+            connection.hang_up()
 
 
 class _Processors:
@@ -175,9 +182,9 @@ def _latencies(of: str, milliseconds: Iterable[float], seconds: float) -> Turn:
 
 def _heartbeat(member_id: str, generation: int) -> bytes:
     body = b'{"generation_id":%d}' % generation
-    return request("POST", f"/v1/groups/{GROUP}/members/{member_id}/heartbeat", body)
+    return request_bytes("POST", f"/v1/groups/{GROUP}/members/{member_id}/heartbeat", body)
 
 
 def _declaration(number: int) -> bytes:
     body = json.dumps(definition(TASKS_OF_A_DECLARED_GROUP)).encode()
-    return request("PUT", f"/v1/groups/declared-{number}", body)
+    return request_bytes("PUT", f"/v1/groups/declared-{number}", body)

@@ -9,8 +9,8 @@ import time
 from multiprocessing.connection import Connection
 from typing import Self
 
-from benchmarks.group_load.http_calls import request
 from benchmarks.group_load.latencies import Latencies
+from tests.acceptance.fleet.http_connection import request_bytes
 
 EVERY_S = 0.05
 LONGEST_CALL_S = 5.0
@@ -44,7 +44,7 @@ class FreshCallers:
 
 def _call_until_told(pipe: Connection, address: tuple[str, int]) -> None:
     latencies = Latencies()
-    call = request("GET", "/livez")
+    call = request_bytes("GET", "/livez")
     pipe.send("calling")
     while not pipe.poll(EVERY_S):
         begun, told = time.monotonic(), b""

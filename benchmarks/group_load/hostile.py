@@ -20,12 +20,11 @@ from functools import partial
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from benchmarks.group_load.definitions import definition
 from benchmarks.group_load.fresh_callers import FreshCallers
-from benchmarks.group_load.http_calls import request
 from benchmarks.group_load.rebalances import GroupSize, GroupUnderLoad, group_under_load
 from benchmarks.group_load.results import Results
-from benchmarks.group_load.service import PeakOfMemory, memory_of
+from benchmarks.group_load.service import PeakOfMemory, definition, memory_of
+from tests.acceptance.fleet.http_connection import request_bytes
 
 OTHERS = GroupSize(processes=20, threads=2, tasks=100)
 P99_MS = 100.0
@@ -101,11 +100,11 @@ def many_subtopologies(attack: Attack) -> Act:
     document["topology"]["subtopologies"] = [
         {**one, "id": number, "stores": []} for number in range(attack.size(100_000))
     ]
-    return partial(attack.call, request("PUT", "/v1/groups/hostile", json.dumps(document).encode()))
+    return partial(attack.call, request_bytes("PUT", "/v1/groups/hostile", json.dumps(document).encode()))
 
 
 def simulations_without_callers(attack: Attack) -> Act:
-    call = request("POST", "/v1/simulate?jitter=0.5", json.dumps(_long_simulation(attack)).encode())
+    call = request_bytes("POST", "/v1/simulate?jitter=0.5", json.dumps(_long_simulation(attack)).encode())
     return partial(_simulate_and_hang_up, attack, call)
 
 
@@ -116,7 +115,7 @@ def _simulate_and_hang_up(attack: Attack, call: bytes) -> None:
         each.start()
     for each in callers:
         each.join()
-    small = request("POST", "/v1/assign", json.dumps(_small_problem()).encode())
+    small = request_bytes("POST", "/v1/assign", json.dumps(_small_problem()).encode())
     begun = time.monotonic()
     while not (told := attack.call(small)).startswith("200"):
         assert time.monotonic() - begun < _LONGEST_ANSWER_S, f"nobody else is served: {told}"
@@ -135,7 +134,7 @@ def trickling_connections(attack: Attack) -> Act:
 
 def slow_readers(attack: Attack) -> Act:
     """They ask for much, on and on, and read nothing."""
-    call = request("GET", "/v1/groups/load/rebalances/1") * 50
+    call = request_bytes("GET", "/v1/groups/load/rebalances/1") * 50
     return partial(_crowd, attack, attack.size(SLOW_READERS), call, trickles=False)
 
 
@@ -147,7 +146,7 @@ def _crowd(attack: Attack, size: int, greeting: bytes, *, trickles: bool) -> Non
 
 
 def requests_without_waiting(attack: Attack) -> Act:
-    return partial(_flood, attack, attack.size(PIPELINING_CONNECTIONS), request("GET", "/livez") * 20_000)
+    return partial(_flood, attack, attack.size(PIPELINING_CONNECTIONS), request_bytes("GET", "/livez") * 20_000)
 
 
 def bodies_of_small_chunks(attack: Attack) -> Act:
@@ -201,8 +200,8 @@ def hostile(row: str, results: Results) -> None:
 def _start_workers(attack: Attack) -> None:
     """Ordinary calls of the kinds that worker processes answer: these stay, and are not what a hostile call costs."""
     calls = [
-        request("POST", "/v1/assign", json.dumps(_small_problem()).encode()),
-        request("GET", "/v1/groups/load/rebalances/1"),
+        request_bytes("POST", "/v1/assign", json.dumps(_small_problem()).encode()),
+        request_bytes("GET", "/v1/groups/load/rebalances/1"),
     ]
     callers = [threading.Thread(target=attack.call, args=(call,)) for call in calls * WORKERS_AT_MOST]
     for each in callers:
@@ -288,7 +287,7 @@ def _is_cut(connection: socket.socket) -> bool:
 
 
 def _heartbeat(attack: Attack, body: dict[str, Any]) -> bytes:
-    return request("POST", f"/v1/groups/load/members/{attack.member_id}/heartbeat", json.dumps(body).encode())
+    return request_bytes("POST", f"/v1/groups/load/members/{attack.member_id}/heartbeat", json.dumps(body).encode())
 
 
 def _long_simulation(attack: Attack) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import random
 import struct
 import time
 from collections.abc import Mapping, Sequence
@@ -20,10 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks.group_load.definitions import definition
-from benchmarks.group_load.fleet import Fleet, MemberProcess
-from benchmarks.group_load.fleet_plan import FleetPlan
+from benchmarks.group_load.fleet_process import FleetPlan
+from benchmarks.group_load.service import definition
 from rebalance_analysis.rerun import RerunRebalance, run
+from tests.acceptance.fleet.fleet_process import FleetProcess
+from tests.acceptance.fleet.http_connection import Address
+from tests.acceptance.fleet.witness import Witness
 from tests.oracle.broker import Broker
 from tests.oracle.oracle import Oracle
 
@@ -81,8 +84,11 @@ class LeaderTimes:
 
 def peer_line(plan: FleetPlan, tasks: int) -> dict[str, Any]:
     """The rebalance of the same members with the same subscriptions, as rebalance/1 without output."""
-    fleet = Fleet(plan, "http://127.0.0.1:1")
-    members = [member for number in range(plan.processes) for member in MemberProcess(fleet, number).members]
+    nobody, witness, chance = Address("127.0.0.1", 1), Witness(), random.Random(1)
+    processes = [
+        FleetProcess(number, nobody, plan.manners, witness, chance, members=plan.threads)
+        for number in range(plan.processes)
+    ]
     return {
         "format": "rebalance/1",
         "id": "peer",
@@ -92,14 +98,15 @@ def peer_line(plan: FleetPlan, tasks: int) -> dict[str, Any]:
         "source": "generated",
         "input": {
             **definition(tasks),
-            "leader_process_id": str(members[0].process_id),
+            "leader_process_id": processes[0].process_id,
             "members": {
                 member.name: {
                     "client_id": member.name,
                     "group_instance_id": None,
-                    "subscription": base64.b64encode(member.next_subscription()).decode(),
+                    "subscription": base64.b64encode(process.subscription_of(member)).decode(),
                 }
-                for member in members
+                for process in processes
+                for member in process.members
             },
         },
     }

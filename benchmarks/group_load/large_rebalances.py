@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from benchmarks.group_load.definitions import definition
 from benchmarks.group_load.fleet_process import FleetProcess
 from benchmarks.group_load.rebalances import (
     LONGEST_REBALANCE_S,
@@ -25,7 +24,7 @@ from benchmarks.group_load.rebalances import (
     probe_plan,
 )
 from benchmarks.group_load.results import Results
-from benchmarks.group_load.service import PeakOfMemory, memory_of
+from benchmarks.group_load.service import PeakOfMemory, definition, memory_of
 
 DESCRIPTIONS = 3
 _POLL_S = 0.01

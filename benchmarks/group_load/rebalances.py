@@ -19,14 +19,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.group_load.definitions import TOPIC, definition
-from benchmarks.group_load.fleet_plan import FleetPlan
-from benchmarks.group_load.fleet_process import FleetProcess, FleetReport
-from benchmarks.group_load.holdings import overlaps
+from benchmarks.group_load.fleet_process import FleetPlan, FleetProcess, FleetReport
 from benchmarks.group_load.latencies import Percentiles
 from benchmarks.group_load.pace import Pace
 from benchmarks.group_load.results import Results
-from benchmarks.group_load.service import PeakOfMemory, ServiceUnderLoad, memory_of
+from benchmarks.group_load.service import PeakOfMemory, ServiceUnderLoad, definition, memory_of
+from spark_jobs.ownership.ownership_history import overlaps, ownership_intervals
 
 PROBES = 4
 PROBE_INTERVAL_MS = 20
@@ -59,12 +57,11 @@ class GroupSize:
                 group,
                 self.processes,
                 self.threads,
-                TOPIC,
                 held=False,
                 session_timeout_ms=self.session_timeout_ms,
                 heartbeat_interval_ms=self.session_timeout_ms // 6,
             )
-        return FleetPlan(group, self.processes, self.threads, TOPIC)
+        return FleetPlan(group, self.processes, self.threads)
 
 
 def probe_plan(group: str, held: bool = False) -> FleetPlan:
@@ -72,7 +69,6 @@ def probe_plan(group: str, held: bool = False) -> FleetPlan:
         group,
         PROBES,
         1,
-        TOPIC,
         held=held,
         heartbeat_interval_ms=PROBE_INTERVAL_MS,
         first=PROBES_BEGIN_AT,
@@ -104,7 +100,8 @@ class GroupUnderLoad:
         return self.fleet.report(), self.probes.report()
 
     def owned_twice(self) -> list[str]:
-        return overlaps([*self.fleet.holdings(), *self.probes.holdings()])
+        lines = [*self.fleet.ownership(), *self.probes.ownership()]
+        return [str(overlap) for overlap in overlaps(ownership_intervals(lines))]
 
     def evictions(self) -> float:
         """What members were told, and what the service counts."""

@@ -17,9 +17,16 @@ import httpx
 
 from benchmarks.process_tree import descendants
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from tests.coordinator_api import group_members
 
 LONGEST_STOP_S = 120.0
 _LOOK_INTERVAL_S = 0.1
+
+
+def definition(tasks: int) -> dict[str, Any]:
+    """The body of PUT /v1/groups/{group}: one topic, one store, as many tasks as are asked for, Kafka's default
+    configs."""
+    return group_members.definition(tasks, configs={})
 
 
 class ServiceUnderLoad(CoordinatorProcess):

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from benchmarks.jvm_leader.measuring import Effort, Say, prepared, warm_up
 from benchmarks.turns import in_turns
 

@@ -9,7 +9,7 @@ import pickle
 import struct
 from pathlib import Path
 
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from benchmarks.shapes import CHANGELOG, TOPIC
 
 _HARNESS = "org.apache.kafka.streams.processor.internals.Leader$"

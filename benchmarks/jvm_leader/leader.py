@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from assignor.decisions import DecisionLog
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.protocol.assignment_info import decode_assignment_info, encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
@@ -25,13 +25,13 @@ from assignor.protocol.consumer_protocol import (
     encode_subscription,
 )
 from assignor.protocol.subscription_info import decode_subscription_info, encode_subscription_info
-from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import (
     Placement,
     PlacementProblem,
     PublicInterfaceAssignor,
     TaskAssignor,
 )
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.registry import task_assignor_named
 from benchmarks.jvm_leader.group_file import read_for_python
 

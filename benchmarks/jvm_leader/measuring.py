@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from benchmarks.jvm_leader.cells import Cell
 from benchmarks.jvm_leader.contenders import JVM, OURS, Contender, RunTimes, jvm, ours
 from benchmarks.jvm_leader.group_file import write_for_java, write_for_python

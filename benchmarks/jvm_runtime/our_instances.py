@@ -21,11 +21,11 @@ import httpx
 
 from benchmarks.jvm_runtime.clock import Figures
 from benchmarks.jvm_runtime.topologies import topology
-from spark_jobs.workers.group_view import wait_for_group
+from spark_jobs.ownership.group_view import wait_for_group
 from spark_jobs.workers.local_instance import LocalInstance
 from spark_jobs.workers.local_instances import LocalInstances
 from streams_runtime import Application, CoordinatorProcess, ProcessingGuarantee, StreamsConfig
-from streams_runtime.application import group_body
+from streams_runtime.instance.application import group_body
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.processes import children
 

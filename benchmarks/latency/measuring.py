@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from assignor.types import TopicPartition
 from benchmarks import readme_application as readme
 from streams_runtime import STRING, Application, NewTopic, RecordProducer, StreamsBuilder, open_log
-from streams_runtime.application import group_body, load_application
 from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.instance.application import group_body, load_application
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 

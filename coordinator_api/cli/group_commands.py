@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from assignor.errors import InputError
-from assignor.names import short_members
+from assignor.names.short_names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
@@ -32,9 +32,9 @@ from coordinator_api.cli.calls import (
     document_table,
 )
 from coordinator_api.cli.lever_commands import held_line
-from coordinator_api.views.active_levers import active_levers
+from coordinator_api.views import active_levers
 from coordinator_client.calls import group_path, state_in_words
-from rebalance_analysis.presentation.quantities import utc_iso
+from rebalance_analysis.presentation.quantities import counted, utc_iso
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 
@@ -154,7 +154,7 @@ def export_log(
     if file is None:
         return
     count = len(log["records"])
-    records = "1 record is" if count == 1 else f"{count} records are"
+    records = f"{counted(count, 'record')} {'is' if count == 1 else 'are'}"
     state = "It can be read." if log["problem"] is None else f"It cannot be read: {log['problem']}."
     typer.echo(f"{group}: {records} in {file}, the whole log as it is stored. {state}")
 
@@ -300,18 +300,18 @@ def _cluster(cluster: Any) -> str:
 def _repair_text(document: Any, view: View) -> str:
     """What a repair of a log keeps and drops, in sentences."""
     group, kept, dropped, done = document["group_id"], document["kept"], document["dropped"], document["executed"]
-    records = "1 record" if kept["records"] == 1 else f"{kept['records']} records"
     lines = [
         f"{group}: its log {'could not' if done else 'cannot'} be read: {document['problem']}.",
-        f"Kept: {records}, up to number {kept['last_record']}, which lead to definition {kept['revision']} "
-        f"and generation {kept['generation_id']}.",
+        f"Kept: {counted(kept['records'], 'record')}, up to number {kept['last_record']}, which lead to "
+        f"definition {kept['revision']} and generation {kept['generation_id']}.",
         f"Dropped: {_dropped(dropped)}.",
     ]
     rejoining = len(dropped["members"])
-    if rejoining == 1:
-        lines.append("1 member has to join again, and does so by itself.")
-    elif rejoining:
-        lines.append(f"{rejoining} members have to join again, and do so by themselves.")
+    if rejoining:
+        do_so = "has to join again, and does so by itself"
+        if rejoining > 1:
+            do_so = "have to join again, and do so by themselves"
+        lines.append(f"{counted(rejoining, 'member')} {do_so}.")
     lines.append(f"The group {'goes' if done else 'would go'} on from generation {document['generation_id']}.")
     lines.append(
         document["advice"]

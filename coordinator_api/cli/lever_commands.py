@@ -17,7 +17,7 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import show
 from assignor_cli.tables import Column, View
 from coordinator_api.cli.calls import Cell, GroupCommand, OperatorCommand, document_table, duration_ms
-from coordinator_api.views.active_levers import DONE, EFFECTS, missing_of_drain, moves_of_held
+from coordinator_api.views import DONE, EFFECTS, missing_of_drain, moves_of_held
 from rebalance_analysis.presentation.forecasts import verdict
 from rebalance_analysis.presentation.moves import copy_changes
 from rebalance_analysis.presentation.quantities import duration_text

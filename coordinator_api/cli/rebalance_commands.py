@@ -16,9 +16,9 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import ResultOutput, output_from_options, show
 from assignor_cli.tables import Column, View, age_text, paragraph
 from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, GroupCommand, document_table
-from coordinator_api.views.wording import hold_text
+from coordinator_api.views import hold_text
 from coordinator_client.calls import group_path
-from rebalance_analysis.commands.history_text import group_history_text, task_history_text
+from rebalance_analysis.commands.explain import group_history_text, task_history_text
 from rebalance_analysis.history import PastRebalance, group_history, task_history
 from rebalance_analysis.presentation.moves import ChangeTitle
 from rebalance_analysis.presentation.quantities import counted, utc_iso

@@ -19,8 +19,9 @@ from assignor_cli.console import say
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
+from coordinator_api.http.settings_sources import load
 from coordinator_api.settings import REMOVED, Settings, flag, setting_rows
-from coordinator_api.settings_sources import load
+from rebalance_analysis.presentation.quantities import counted
 
 if TYPE_CHECKING:
     from coordinator_api.store.backup import Done
@@ -151,11 +152,7 @@ def restore(
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{counts[table]:,} {row}{'' if counts[table] == 1 else 's'}"
-        for table, row in _ROWS_OF_TABLES.items()
-        if table in counts
-    )
+    return ", ".join(counted(counts[table], row) for table, row in _ROWS_OF_TABLES.items() if table in counts)
 
 
 def _reported(file: Path, done: Done) -> dict[str, object]:

@@ -4,7 +4,7 @@ This file has what a command does at once. The rules that a lever switches on st
 grace) and `rebalancing` (promotion). An instance, or one of its members, is drained so that it can be stopped: its
 tasks go to others without a pause.
 
-    set     -> a rebalance, whose `RunRebalance.steering` names what it empties (`assignor.steering`)
+    set     -> a rebalance, whose `RunRebalance.steering` names what it empties (`assignor.task_assignors.steering`)
     the last member of the instance is gone -> the drain ends
     set off -> the drain ends, a rebalance
 

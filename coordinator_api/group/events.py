@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
-from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.group_levers import LeverName
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from assignor.steering import NO_STEERING, Steering
+from assignor.task_assignors.steering import NO_STEERING, Steering
 from assignor.types import ProcessId
 
 

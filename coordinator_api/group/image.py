@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from assignor.protocol.assignment_packing import pack, unpack
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.types import TaskId
-from coordinator_api.compression import compress, decompress
+from coordinator_api.group.compression import compress, decompress
 from coordinator_api.group.events import LastJoin
 from coordinator_api.group.group_levers import NO_LEVERS, Levers
 from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason

@@ -19,7 +19,8 @@ to come back:
   It goes on with its assignment when the group is stable, no rebalance ran meanwhile, and nothing has changed that a
   rebalance decides by. Otherwise its join starts a rebalance.
 - A rebalance that runs meanwhile places it as if it held what it was assigned (`subscription_now`). A process that is
-  away with all its members gets nothing new (`assignor.steering.away`), so tasks of the dead go to the living.
+  away with all its members gets no new tasks (`assignor.task_assignors.steering.away`), so that tasks of dead processes
+  go to living ones.
 - Members that are not expected back get no grace: members of a group that is drained or was asked to stop, members that
   an operator drains, and those that have no assignment.
 - A death is no leave. Sessions and broken connections end as ever, and the tasks fail over at once.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.snapshot import Member
-from assignor.steering import NO_STEERING, Steering
+from assignor.task_assignors.steering import NO_STEERING, Steering
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits, InitialDelay, Liveness, RejoinTimeout
 from coordinator_api.group.records import CoordinatorRecord

@@ -15,9 +15,9 @@ import hashlib
 from collections.abc import Mapping
 
 from assignor.errors import IllegalStateError
+from assignor.pipeline.snapshot import Member, RebalanceResult
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
-from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments

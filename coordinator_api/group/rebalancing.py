@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from assignor.snapshot import Member
+from assignor.pipeline.snapshot import Member
 from assignor.types import ProcessId
 from coordinator_api.group.events import AssignmentComputed, TopicsSeen, WarmUpsCaughtUp
 from coordinator_api.group.heartbeats import followup_is_due

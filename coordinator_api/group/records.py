@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from assignor.errors import AssignorFault
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.events import LastJoin
 from coordinator_api.group.group_levers import Lever, LeverName, OperatorDecision

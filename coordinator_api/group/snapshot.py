@@ -31,8 +31,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from assignor.errors import AssignorFault, InputError
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
-from assignor.snapshot import Member
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import ClassicGroupMember, ClassicGroupMembers, GroupImage, packed_assignments

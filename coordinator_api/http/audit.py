@@ -8,8 +8,8 @@ new member (status 200). `docs/formats.md` describes the fields.
 
 A line is one JSON object of ASCII, so that nothing a caller sent begins a line of its own. It goes to a file or to the
 service's log, and is handed to the operating system before `write` returns: a crash of the process loses none. Only
-power loss may, because the file is not synced. The file is created with mode 0600, and opened anew within a second
-after it was moved away, as logrotate does.
+power loss may, because the file is not synced. The file is created with mode 0600, and opened anew once it was
+moved away, as logrotate does.
 
 A file that cannot be written holds nobody up: the service goes on, says so in its log once, and counts each line that
 was lost. Members could not join or leave otherwise, because the disk of a log is full.
@@ -21,7 +21,6 @@ import json
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +54,6 @@ _EFFECTS = ("revision", "generation_id", "executed", "right", "groups")
 _MOST_OF_A_NAME = 256
 _LONGEST_ANSWER = 65_536
 
-_FILE_CHECK_INTERVAL_S = 1.0
 _EVENT = "audit"
 
 
@@ -218,7 +216,6 @@ class AuditLog:
         self._logger = structlog.get_logger("coordinator_api")
         self._path = file
         self._file: _AppendedFile | None = None
-        self._next_file_check_s = 0.0
         self._lost = 0
         if file is not None:
             try:
@@ -234,7 +231,10 @@ class AuditLog:
         try:
             self._opened(self._path).append(json.dumps(line).encode("ascii") + b"\n")
         except OSError as error:
-            self._note_loss(error)
+            self.on_lost()
+            if not self._lost:
+                self._logger.error("audit_not_written", file=str(self._path), error=str(error))
+            self._lost += 1
             return
         if self._lost:
             self._logger.warning("audit_written_again", file=str(self._path), lost=self._lost)
@@ -246,20 +246,11 @@ class AuditLog:
             self._file = None
 
     def _opened(self, path: Path) -> _AppendedFile:
-        now_s = time.monotonic()
-        if self._file is not None and now_s >= self._next_file_check_s:
-            self._next_file_check_s = now_s + _FILE_CHECK_INTERVAL_S
-            if not self._file.is_at(path):
-                self.close()
+        if self._file is not None and not self._file.is_at(path):
+            self.close()
         if self._file is None:
             self._file = _AppendedFile(path)
         return self._file
-
-    def _note_loss(self, error: OSError) -> None:
-        self.on_lost()
-        if not self._lost:
-            self._logger.error("audit_not_written", file=str(self._path), error=str(error))
-        self._lost += 1
 
 
 class _AppendedFile:
@@ -267,29 +258,25 @@ class _AppendedFile:
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        status = os.fstat(self._descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        self._status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(self._status.st_mode):
             os.close(self._descriptor)
             raise OSError("it is no regular file")
-        self._identity = (status.st_dev, status.st_ino)
-        # a full disk may have cut the last line short
-        self._is_torn = status.st_size > 0 and os.pread(self._descriptor, 1, status.st_size - 1) != b"\n"
 
     def is_at(self, path: Path) -> bool:
         """Whether it still is what the path names."""
         try:
-            status = os.stat(path)
+            return os.path.samestat(os.stat(path), self._status)
         except OSError:
             return False
-        return (status.st_dev, status.st_ino) == self._identity
 
     def append(self, line: bytes) -> None:
         """Raises OSError when it was not written, or not whole."""
-        whole = b"\n" + line if self._is_torn else line
-        written = os.write(self._descriptor, whole)
-        if written:
-            self._is_torn = whole[written - 1 : written] != b"\n"
-        if written < len(whole):
+        size = os.fstat(self._descriptor).st_size
+        # a full disk may have cut the last line short
+        is_torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+        whole = b"\n" + line if is_torn else line
+        if os.write(self._descriptor, whole) < len(whole):
             raise OSError("only a part of the line could be written")
 
     def close(self) -> None:

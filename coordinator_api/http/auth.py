@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -25,8 +24,8 @@ from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.store.store_errors import NameTaken, StoreError
 from coordinator_api.store.token_store import StoredToken, TokenStore
 from coordinator_client.access.credentials import Credentials, wall_clock_ms
-from coordinator_client.access.issuer_settings import KEYS_URL, IssuerSettings
 from coordinator_client.access.principals import Principal, Right, is_loopback
+from coordinator_client.access.signed_tokens import KEYS_URL, IssuerSettings, SignedTokens
 from coordinator_client.access.token_files import CHECK_INTERVAL_S, TokenFiles
 from coordinator_client.access.tokens import (
     TokenEntry,
@@ -37,9 +36,6 @@ from coordinator_client.access.tokens import (
     parse_plain_token,
     plain_token,
 )
-
-if TYPE_CHECKING:  # it is loaded for services that ask for it
-    from coordinator_client.access.signed_tokens import SignedTokens
 
 FROM_DATABASE = "database"
 

@@ -13,12 +13,11 @@ from pydantic import BaseModel
 from assignor import pipeline
 from assignor.errors import InputError, KafkaError
 from assignor.explain import explain_rebalance, explanation_document
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
-from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from assignor.types import TaskId
 from coordinator_api.http.models.group_models import AssignAnswer, RebalanceExplanation, SimulateAnswer
-from coordinator_api.recorded_documents import read_recorded
 from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.definitions import (
     DocumentBounds,
@@ -27,6 +26,7 @@ from coordinator_api.runtime.definitions import (
     check_subtopologies,
     partition_total,
 )
+from coordinator_api.store.recorded_documents import read_recorded
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, parse_recorded, run_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
 

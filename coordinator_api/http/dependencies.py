@@ -14,7 +14,8 @@ from pydantic_core import PydanticKnownError
 from starlette.responses import Response
 
 from assignor.errors import DecodeError
-from assignor.legal_names import LEGAL_NAME, LONGEST_NAME, NAME_PATTERN, NAME_RULE
+from assignor.names.legal_names import LEGAL_NAME, LONGEST_NAME, NAME_PATTERN, NAME_RULE
+from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
@@ -92,6 +93,16 @@ async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
 
 
 RequestedGroup = Annotated[GroupRuntime, Depends(requested_group)]
+
+_MOST_DIGITS = 19
+"""Zeros before a number count too. More digits would take time to read."""
+
+
+def whole_number(text: str, most: int = JAVA_INT_MAX) -> int | None:
+    """The number that a form or a page's address has as text; None for anything but digits, and above `most`."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number and int(text) <= most else None
+
 
 _DIGITS = re.compile(r"-?[0-9]+", re.ASCII)
 

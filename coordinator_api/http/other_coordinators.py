@@ -29,7 +29,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from assignor.errors import InputError
-from assignor.legal_names import is_legal_name
+from assignor.names.legal_names import is_legal_name
 from coordinator_api.http.call_rights import CALL, Call, with_session
 from coordinator_api.http.group_document import group_line
 from coordinator_api.http.models.group_models import GroupLine, GroupList, UnreadableGroupLine

@@ -14,13 +14,13 @@ from typing import Any
 
 from assignor.clients.client_state import is_caught_up
 from assignor.errors import AssignorFault
-from assignor.names import InstanceNames, short_members
+from assignor.names.short_names import InstanceNames, short_members
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
 from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from coordinator_api.http.computations import group_size, most_rounds, own_assignors
-from coordinator_api.recorded_documents import expanded
 from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.definitions import DocumentBounds, check_size
+from coordinator_api.store.recorded_documents import expanded
 from rebalance_analysis.history import (
     PastRebalance,
     TaskChange,
@@ -30,10 +30,10 @@ from rebalance_analysis.history import (
     group_history_document,
     task_history,
 )
+from rebalance_analysis.presentation.history_rows import task_summary_rows
 from rebalance_analysis.presentation.moves import copies_text, copy_row, waiting_text
 from rebalance_analysis.presentation.reasons import full_reason, reason_sentences
 from rebalance_analysis.presentation.rebalances import triggers_text
-from rebalance_analysis.presentation.task_rows import task_summary_rows
 from rebalance_analysis.reading.task_owners import owner_moves, owners_in, tasks_of
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
@@ -49,8 +49,9 @@ _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
 def history_of_group(
     group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
 ) -> dict[str, object]:
-    """The history of the rebalances as `assignor explain` has it, with `names` of processes and `words` for what set
-    each one off. `stored`: oldest first; `before`: the one before them, which is left out. Raises InputError.
+    """The history of the rebalances as `assignor explain` has it, with `words` for what set each one off.
+
+    `stored`: oldest first; `before`: the one before them, which is left out. Raises InputError.
     """
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
@@ -60,7 +61,7 @@ def history_of_group(
     assert isinstance(rounds, list)
     for round_, each in zip(rounds, history.rebalances, strict=True):
         round_["words"] = triggers_text(each.facts.triggers, names, None)
-    return {**document, "names": {str(process): names.short(process) for process in history.instances}}
+    return document
 
 
 def history_of_task(
@@ -85,8 +86,10 @@ def history_of_task(
 
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
-    """What `assignor diff` says of the two recordings, who has each task in each, short names of members, and for each
-    move why the later rebalance decided so (None when it did not place the task). Raises InputError, DecodeError.
+    """The moves that `assignor diff` names, who has each task as active in each recording, short names of members, and
+    for each move why the later rebalance decided so (None when it did not place the task).
+
+    Raises InputError, DecodeError.
     """
     first, second = _document(before[1]), _document(after[1])
     old, new = owners_in(first), owners_in(second)
@@ -103,11 +106,10 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
     names = InstanceNames(history.instances)
     why = {str(each.task): full_reason(each, names) for each in history.rebalances[0].task_rebalances}
     return {
-        "id": f"{first['id']} -> {second['id']}",
         "tasks": len(tasks_of(old, new)),
         "moves": moves,
-        "before": {"active": _texts(old.active), "standby": _texts(old.standby)},
-        "after": {"active": _texts(new.active), "standby": _texts(new.standby)},
+        "before": _texts(old.active),
+        "after": _texts(new.active),
         "names": short_members(members),
         "why": {str(move["task"]): why.get(str(move["task"])) for move in moves},
     }
@@ -116,7 +118,7 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
 def what_if(
     stored: bytes | RecordedRebalance, asked: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel
 ) -> dict[str, object]:
-    """`{"id", "difference", "forecast"}`: what `assignor what-if` and `assignor simulate` answer for these changes.
+    """`{"difference", "forecast", "names"}`: what `assignor what-if` and `assignor simulate` answer for these changes.
 
     `stored`: a recording as it is stored, or a rebalance of the group as it is now. `asked`: `Changes` as a document.
     Raises InputError, DecodeError, AssignorNotListed.
@@ -134,7 +136,6 @@ def what_if(
     processes = group_history([PastRebalance(recorded.generation_id, before)]).instances
     names = InstanceNames(processes)
     return {
-        "id": recorded.id,
         "difference": difference_document(compared),
         "forecast": forecast_document(ahead, model),
         "names": {str(process): names.short(process) for process in processes},
@@ -146,30 +147,26 @@ def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
     assignor that is no longer there. `stored`: as the repository has it.
     """
     recorded = parse_recorded_rebalance(_document(stored))
-    load = own_assignors(bounds.assignor_classes)
+    load, model = own_assignors(bounds.assignor_classes), ForecastModel()
+    most = most_rounds(group_size(recorded.snapshot), bounds)
+    # all kept, as after a discard, beside what was computed
+    steering = replace(recorded.snapshot.steering, keeps_owned=True)
+    kept = replace(recorded, snapshot=replace(recorded.snapshot, steering=steering))
     return {
-        "difference": _or_none(_difference, recorded, load),
-        "forecast": _or_none(_forecast, recorded, load, most_rounds(group_size(recorded.snapshot), bounds)),
+        "difference": _or_none(
+            lambda: difference_document(difference(run_recorded(kept, load), run_recorded(recorded, load)))
+        ),
+        "forecast": _or_none(
+            lambda: forecast_document(forecast(recorded, model, max_rounds=most, load_own=load), model)
+        ),
     }
 
 
-def _or_none(compute: Callable[..., dict[str, object]], *arguments: object) -> dict[str, object] | None:
+def _or_none(compute: Callable[[], dict[str, object]]) -> dict[str, object] | None:
     try:
-        return compute(*arguments)
+        return compute()
     except AssignorFault:
         return None
-
-
-def _difference(recorded: RecordedRebalance, load: LoadOwn) -> dict[str, object]:
-    """All kept, as after a discard, beside what was computed."""
-    snapshot = recorded.snapshot
-    kept = replace(recorded, snapshot=replace(snapshot, steering=replace(snapshot.steering, keeps_owned=True)))
-    return difference_document(difference(run_recorded(kept, load), run_recorded(recorded, load)))
-
-
-def _forecast(recorded: RecordedRebalance, load: LoadOwn, max_rounds: int) -> dict[str, object]:
-    model = ForecastModel()
-    return forecast_document(forecast(recorded, model, max_rounds=max_rounds, load_own=load), model)
 
 
 def _ran(recorded: RecordedRebalance, load: LoadOwn) -> RerunRebalance:

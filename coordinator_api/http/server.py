@@ -28,7 +28,7 @@ from prometheus_client import disable_created_metrics
 from structlog.typing import EventDict, Processor
 
 from assignor.errors import Unavailable
-from assignor.printable import lines, one_line
+from assignor.names.printable import lines, one_line
 from coordinator_api.http.app import Pages, create_app, open_with_tokens
 from coordinator_api.http.audit import AuditLog
 from coordinator_api.http.auth import Access
@@ -40,9 +40,9 @@ from coordinator_api.http.housekeeping import (
     freeze_existing_objects,
 )
 from coordinator_api.http.middleware import RequestBodies
+from coordinator_api.http.settings_sources import unknown_environment, without_secrets
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
-from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_client.access.tls import ReloadedContext, server_context
 from operating_system.private_files import access_warning

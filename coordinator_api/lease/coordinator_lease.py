@@ -26,9 +26,9 @@ from contextlib import contextmanager, suppress
 import structlog
 from anyio import CancelScope, move_on_after
 
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import since_boot_ms
 from coordinator_api.errors import GroupIsLoading
+from coordinator_api.lease.background_tasks import BackgroundTasks
 from coordinator_api.lease.decisions import (
     Action,
     Elsewhere,

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from coordinator_api.background_tasks import BackgroundTasks
+from coordinator_api.lease.background_tasks import BackgroundTasks
 from coordinator_api.lease.decisions import Elsewhere, HandOver, Take
 from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.metrics import Metrics

@@ -12,11 +12,11 @@ from contextlib import AsyncExitStack
 import structlog
 
 from coordinator_api.clock import LoopMonitor, ServiceClock
-from coordinator_api.clusters import Clusters
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.metrics import MeasuredService, Metrics
 from coordinator_api.runtime.admission import Quotas
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
+from coordinator_api.runtime.clusters import Clusters
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.durable_group import GroupEnvironment
 from coordinator_api.runtime.rebalance_runner import RebalanceResources

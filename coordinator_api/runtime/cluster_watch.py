@@ -20,18 +20,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from assignor.clients.client_state import EndOffsets, compute_task_lags, end_offset_sums, is_caught_up
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology
 from assignor.types import TaskId
-from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group.events import Event, TopicsSeen, WarmUpsCaughtUp
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.rebalancing import awaits_warm_ups
 from coordinator_api.group.states import GroupState, RebalanceOutcome
+from coordinator_api.runtime.clusters import ClusterStanding
 from coordinator_api.runtime.durable_group import DurableGroup
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
+from coordinator_api.runtime.telemetry import GroupTelemetry
 from coordinator_api.store.store_errors import StoreError
-from coordinator_api.telemetry import GroupTelemetry
 
 LONGEST_RETRY_MS = 5_000
 

@@ -13,7 +13,6 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import LoopMonitor
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events
@@ -21,6 +20,7 @@ from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.states import GroupState
+from coordinator_api.lease.background_tasks import BackgroundTasks
 from coordinator_api.lease.coordinator_lease import CoordinatorLease
 from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.metrics import ServiceMeasures
@@ -29,13 +29,12 @@ from coordinator_api.runtime.definitions import DocumentBounds
 from coordinator_api.runtime.durable_group import UNREADABLE, GroupEnvironment, replayed_log
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.rebalance_runner import RebalanceResources
-from coordinator_api.runtime.repairs import GroupRepair, nothing_lost, planned_repair
 from coordinator_api.runtime.store_access import Recordings, StoreReadiness
 from coordinator_api.settings import Settings
 from coordinator_api.store.opening import OpenStore
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.store.store_errors import ConcurrentWriter, DamagedLog, StoreBusy, StoreError
-from coordinator_api.store.stored_logs import StoredLog
+from coordinator_api.store.stored_logs import GroupRepair, StoredLog, nothing_lost, planned_repair
 from coordinator_api.workers.worker_pool import ServiceWorkers
 
 DESCRIPTIONS_AT_ONE_TIME = 2

@@ -18,14 +18,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from assignor.errors import InputError, KafkaError
-from assignor.legal_names import LONGEST_NAME, checked_name, is_legal_name
+from assignor.names.legal_names import LONGEST_NAME, checked_name, is_legal_name
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import parse_rebalance_input
 from assignor.recording.fields import child
-from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
-from coordinator_api.clusters import Clusters, ProviderAddress, provider_address
 from coordinator_api.runtime.allowed_assignors import allowed_here
+from coordinator_api.runtime.clusters import Clusters, ProviderAddress, provider_address
 
 _DEFAULTS: Mapping[str, object] = {
     "configs": {},

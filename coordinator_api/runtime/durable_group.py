@@ -30,11 +30,10 @@ from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.metrics import Metrics
 from coordinator_api.runtime.admission import Backlog, Quotas
-from coordinator_api.runtime.held_requests import Watching
-from coordinator_api.runtime.member_connections import GroupsOfConnections
+from coordinator_api.runtime.held_requests import GroupsOfConnections, Watching
+from coordinator_api.runtime.telemetry import GroupTelemetry
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository
 from coordinator_api.store.store_errors import DamagedLog, NotOwner, StoreError
-from coordinator_api.telemetry import GroupTelemetry
 
 
 @dataclass(frozen=True, slots=True)

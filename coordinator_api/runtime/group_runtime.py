@@ -22,7 +22,6 @@ from dataclasses import replace
 
 from assignor.errors import AssignorFault
 from coordinator_api.clock import GroupTimer
-from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event, HeartbeatOrFetch
@@ -46,17 +45,17 @@ from coordinator_api.group.subscriptions import process_of
 from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import GroupMeasures
 from coordinator_api.runtime.cluster_watch import ClusterWatch, WarmUpWatch
+from coordinator_api.runtime.clusters import ClusterStanding
 from coordinator_api.runtime.definitions import Definition
 from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.runtime.event_queue import EventQueue, TakenEvents
-from coordinator_api.runtime.held_requests import HeldRequests
-from coordinator_api.runtime.member_connections import HeldHeartbeats
+from coordinator_api.runtime.held_requests import HeldHeartbeats, HeldRequests
 from coordinator_api.runtime.notices import GroupNotices, ProcessNotice, ReceivedNotice
 from coordinator_api.runtime.rebalance_loop import RebalanceLoop
 from coordinator_api.runtime.rebalance_runner import RebalanceResources, RebalanceRunner
+from coordinator_api.runtime.telemetry import GroupStanding, GroupTelemetry
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.store.store_errors import LeaseEnded, NotOwner, StoreError
-from coordinator_api.telemetry import GroupStanding, GroupTelemetry
 
 RETRY_AFTER_STORE_ERROR_MS = 1_000
 

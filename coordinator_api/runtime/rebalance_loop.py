@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable
 
 from anyio import move_on_after
 
-from coordinator_api.clusters import ClusterOutOfReach, ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.outcome import RunRebalance
+from coordinator_api.runtime.clusters import ClusterOutOfReach, ClusterStanding
 from coordinator_api.runtime.durable_group import RecordingFor
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
 from coordinator_api.runtime.rebalance_work import ComputedRebalance
+from coordinator_api.runtime.telemetry import GroupTelemetry
 from coordinator_api.store.store_errors import StoreError
-from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 
 HandBack = Callable[[AssignmentComputed, RecordingFor | None], Awaitable[object]]

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.types import ProcessId
 from coordinator_api.clock import ServiceClock
-from coordinator_api.clusters import ClusterOutOfReach, Clusters, ProviderAddress
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
+from coordinator_api.runtime.clusters import ClusterOutOfReach, Clusters, ProviderAddress
 from coordinator_api.runtime.definitions import Definition, read_input
 from coordinator_api.runtime.rebalance_work import (
     ClusterNamed,

@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from assignor import pipeline
+from assignor.pipeline.snapshot import ClusterView, Member, RebalanceResult, RebalanceSnapshot
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
-from assignor.snapshot import ClusterView, Member, RebalanceResult, RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic, missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
-from coordinator_api.clusters import ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.subscriptions import subscribed_version
-from coordinator_api.recorded_documents import pack_document
 from coordinator_api.runtime.allowed_assignors import allowed_here
+from coordinator_api.runtime.clusters import ProviderAddress
 from coordinator_api.runtime.definitions import Definition, check_size, read_input
+from coordinator_api.store.recorded_documents import pack_document
 from coordinator_api.store.repository import HELD, Recording
 
 

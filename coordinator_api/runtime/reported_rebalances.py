@@ -28,9 +28,9 @@ from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import reported_end
-from coordinator_api.recorded_documents import pack_whole_document
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors, allowed_here
 from coordinator_api.runtime.definitions import DocumentBounds, check_names, check_size, check_subtopologies
+from coordinator_api.store.recorded_documents import pack_whole_document
 from coordinator_api.store.repository import Recording
 
 _VERSION_BYTES = 4

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-from coordinator_api.recorded_documents import expanded
+from coordinator_api.store.recorded_documents import expanded
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.store_errors import StoreError
 

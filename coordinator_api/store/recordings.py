@@ -22,9 +22,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from assignor.errors import AssignorFault, InputError
-from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema, sqlite
 from coordinator_api.store.engine import missing, parse_url, sqlite_file
+from coordinator_api.store.recorded_documents import expanded
 from coordinator_api.store.repository import HELD
 from coordinator_api.store.schema import rebalances
 from coordinator_api.store.store_errors import StoreError, reason

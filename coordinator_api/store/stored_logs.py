@@ -6,7 +6,7 @@ another place is noticed.
 
 A repair begins a new log. Its numbers begin at the next multiple of `NUMBERS_OF_A_LOG`, and only those records of a
 group count that have numbers of its present log. So records of the old log that cannot be deleted, because the file is
-damaged there, are never read again.
+damaged there, are never read again. What it keeps and drops, `group/snapshot` decides.
 
 The whole log is one query. When the database cannot answer it, each row is read on its own, so that a damaged row does
 not hide the others.
@@ -23,6 +23,10 @@ from sqlalchemy import ColumnElement, LargeBinary, Row, Select, cast, func, sele
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from coordinator_api.errors import LogBeyondRepair
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.liveness import GroupLimits
+from coordinator_api.group.snapshot import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.store.schema import group_records, groups, rebalances
 from coordinator_api.store.store_errors import DamagedDatabase, DamagedLog, kind_of, reason
 
@@ -220,3 +224,41 @@ async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row
             raise DamagedDatabase(reason(error)) from error
         raise
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRepair:
+    """`problem`: why the log cannot be read. `executed`: whether the store has the new log, and the group is led."""
+
+    group_id: str
+    problem: str
+    executed: bool
+    plan: LogRepair
+
+
+def planned_repair(stored: StoredLog, limits: GroupLimits, now_ms: int) -> LogRepair:
+    """Of a log that cannot be read. Raises LogBeyondRepair."""
+    records = [
+        LoggedRecord(
+            record.sequence,
+            None if damage_of(stored.group_id, record) is not None else record.body,
+            bool(record.ends_commit),
+        )
+        for record in stored.records
+    ]
+    recorded = (stored.recorded_generation,)
+    try:
+        return plan_repair(stored.group_id, limits, records, stored.sequence, recorded, now_ms)
+    except NothingToKeep as error:
+        raise LogBeyondRepair(str(error)) from None
+
+
+def nothing_lost(stored: StoredLog, image: GroupImage) -> LogRepair:
+    """The whole state is known, whatever the store has of it."""
+    return LogRepair(
+        kept_records=len(stored.records),
+        last_kept=stored.sequence,
+        kept_generation=image.generation_id,
+        revision=image.revision,
+        generation_id=image.generation_id,
+    )

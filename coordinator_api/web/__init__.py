@@ -2,7 +2,7 @@
 
     request -> a page's file (fetches documents, as `/v1` answers them, and makes values of them) -> templates
 
-Facts that the terminal prints too are worded in `coordinator_api.views`.
+Facts that the terminal prints too are worded in `coordinator_api/views.py`.
 
 A page stays up to date: its live part (`NAME_live.html`) is fetched again when the server reports over an event stream
 that its digest is another one now. Nothing is kept in the page. Without JavaScript every page can

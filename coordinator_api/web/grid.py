@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignor.types import LATEST_OFFSET
-from coordinator_api.views.wording import count, plural
 from coordinator_api.web.static_files import PackedFile
-from rebalance_analysis.presentation.quantities import clock_duration
+from rebalance_analysis.presentation.quantities import clock_duration, count_text, counted
 
 MOST_PLAIN_COPIES = 400
 """A group with more copies is shown by its script alone."""
@@ -111,10 +110,10 @@ class Chip:
             case "unknown":
                 return "how far behind is not known"
             case "caught up":
-                return f"caught up, {plural(self.lag or 0, 'record')} behind" if self.lag else "caught up"
-        behind = f"{plural(self.lag or 0, 'record')} behind"
+                return f"caught up, {counted(self.lag or 0, 'record')} behind" if self.lag else "caught up"
+        behind = f"{counted(self.lag or 0, 'record')} behind"
         if self.whole:
-            behind += f" of {count(self.whole)}"
+            behind += f" of {count_text(self.whole)}"
         when = (
             "until when is not known" if self.left_ms is None else f"caught up in about {clock_duration(self.left_ms)}"
         )

@@ -18,9 +18,9 @@ from fastapi import Depends, Request
 from pydantic_core import to_json
 
 from assignor.clients.client_metadata import ReceivedVersions
-from assignor.cluster import TopicMetadata
 from assignor.errors import InputError, KafkaError
 from assignor.pipeline import make_tasks
+from assignor.topology.cluster import TopicMetadata
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import GroupId
@@ -68,6 +68,10 @@ class GroupDocument:
                 self._packed = await asyncio.to_thread(pack_grid, grid)
             return self._packed
 
+    def is_old(self) -> bool:
+        age_s = asyncio.get_running_loop().time() - self.made_s
+        return age_s >= max(KEPT_S * 0.9, (SHARE_OF_TIME - 1) * self.took_s)
+
     def _make_grid(self) -> GroupGrid:
         now = SeenLags.of(self.values, round(self.made_s * 1_000))
         return group_grid(self.values, self.lags.compared_with(now), now.at_ms)
@@ -89,7 +93,7 @@ class GroupDocuments:
         while True:
             image = self._coordinator.group(group_id).image
             kept = self._kept.get(group_id)
-            if kept is not None and kept.image is image and not self._is_old(kept):
+            if kept is not None and kept.image is image and not kept.is_old():
                 return kept
             making = self._under_way.get(group_id)
             if making is None:
@@ -131,9 +135,6 @@ class GroupDocuments:
         kept = self._kept.get(group_id)
         if kept is not None and kept.made_s == made_s:
             del self._kept[group_id]
-
-    def _is_old(self, kept: GroupDocument) -> bool:
-        return asyncio.get_running_loop().time() - kept.made_s >= max(KEPT_S * 0.9, (SHARE_OF_TIME - 1) * kept.took_s)
 
 
 async def document_of(request: Request, group_id: GroupId) -> GroupDocument:

@@ -14,7 +14,7 @@ from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router
 from coordinator_api.http.models.group_models import GroupList, UnreadableGroupLine
 from coordinator_api.http.other_coordinators import OtherCoordinators
-from coordinator_api.views.wording import has_words
+from coordinator_api.views import has_words
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedLine, SummarizedList, digest_of
 from coordinator_api.web.rendering import page, see_other, state_badge, wants_live_part

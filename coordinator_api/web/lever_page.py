@@ -1,12 +1,13 @@
 """`/ui/groups/{group}/levers`: what an operator may set or start, as forms. A POST does what the call below /v1 does.
 
 A form that is refused comes back with what is wrong and with what was typed. One that was accepted leads to the page
-again, so that a reload sends nothing twice.
+again, so that a reload sends nothing twice. A form that cannot be read raises InputError, whose `where` is the id of
+the field that is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -15,25 +16,29 @@ from starlette.responses import Response
 
 from assignor.errors import InputError
 from coordinator_api.errors import TooManyRequests
+from coordinator_api.group import events
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audit import note_effect, note_lever, note_reason
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, compute, named_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, compute, named_router, whole_number
+from coordinator_api.http.models.lever_models import LONGEST_GRACE_MS, LONGEST_HOLD_MS
 from coordinator_api.http.page_computations import held_document
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.views.active_levers import DONE, active_levers
-from coordinator_api.views.forecasts import changes_shown
-from coordinator_api.views.wording import plural
+from coordinator_api.views import DONE, active_levers, changes_shown
 from coordinator_api.web.group_documents import document_of
 from coordinator_api.web.group_summaries import GroupSummary
-from coordinator_api.web.lever_forms import EVENTS, INSTANCE, LABELS, MEMBER, LeverForm
 from coordinator_api.web.rendering import page, see_other
 from coordinator_api.web.sessions import checked_form
+from rebalance_analysis.presentation.quantities import counted
 
 router = named_router(include_in_schema=False)
 
 Form = Annotated[Mapping[str, str], Depends(checked_form)]
 _MOST_KEPT = 16
+
+INSTANCE, MEMBER = "instance", "member"
+"""What a form names before the id of who is drained, with a colon between."""
 
 
 @router.get("/ui/groups/{group}/levers")
@@ -156,15 +161,98 @@ def drainable(
             instances.setdefault(each["process_id"], []).append(each)
     choices = []
     for process, members in instances.items():
-        active = plural(sum(len(each["active"]) for each in members), "active task")
-        whole = f"{names.get(process, process)}: {plural(len(members), 'member')}, {active}"
+        active = counted(sum(len(each["active"]) for each in members), "active task")
+        whole = f"{names.get(process, process)}: {counted(len(members), 'member')}, {active}"
         single = [
             DrainChoice(
                 f"{MEMBER}:{each['member_id']}",
-                f"only {each['client_id'] or each['member_id']}: {plural(len(each['active']), 'active task')}",
+                f"only {each['client_id'] or each['member_id']}: {counted(len(each['active']), 'active task')}",
             )
             for each in members
             if each["member_id"] not in taken and len(members) > 1
         ]
         choices.append((DrainChoice(f"{INSTANCE}:{process}", whole), single))
     return sorted(choices, key=lambda each: each[0].text)
+
+
+class LeverForm(NamedTuple):
+    """One form as it was sent. `by`: who sent it. `reason`: None for none."""
+
+    fields: Mapping[str, str]
+    by: str
+    reason: str | None
+
+
+def _generation(form: LeverForm) -> int:
+    generation = whole_number(form.fields.get("generation", ""))
+    if generation is None:
+        raise InputError("names no rebalance: load the page again", "generation")
+    return generation
+
+
+def _target(form: LeverForm) -> tuple[str | None, str | None]:
+    """The process id, or the member id."""
+    kind, _, one = form.fields.get("target", "").partition(":")
+    if not one or kind not in (INSTANCE, MEMBER):
+        raise InputError("choose the instance or the member that is to be drained", "target")
+    return (one, None) if kind == INSTANCE else (None, one)
+
+
+def _set_lever(name: LeverName, is_on: bool) -> Callable[[LeverForm], events.Event]:
+    return lambda form: events.SetLever(name, is_on, form.by, form.reason)
+
+
+def _set_time(
+    name: LeverName, field: str, unit_ms: int, longest_ms: int, what: str
+) -> Callable[[LeverForm], events.Event]:
+    """`what`: the units, in words."""
+
+    def event_of(form: LeverForm) -> events.Event:
+        text, most = form.fields.get(field, "").strip(), longest_ms // unit_ms
+        number = whole_number(text, most)
+        if not number:
+            raise InputError(f"must be a whole number of {what} from 1 to {most:,}, not {text or 'empty'}", field)
+        return events.SetLever(name, True, form.by, form.reason, number * unit_ms)
+
+    return event_of
+
+
+def _discard(form: LeverForm) -> events.Event:
+    if form.reason is None:
+        raise InputError("say why it is discarded, for those who find it in the history", "discard-reason")
+    return events.DecideHeldRebalance(False, _generation(form), form.by, form.reason)
+
+
+def _stop_all(form: LeverForm) -> events.Event:
+    if form.fields.get("sure") != "yes":
+        raise InputError("tick the box first: the whole application stops", "sure")
+    return events.Drain()
+
+
+EVENTS: Mapping[str, Callable[[LeverForm], events.Event]] = {
+    "approve": lambda form: events.DecideHeldRebalance(True, _generation(form), form.by, form.reason),
+    "discard": _discard,
+    "hold": _set_time(LeverName.HOLD, "hold-minutes", 60_000, LONGEST_HOLD_MS, "minutes"),
+    "hold-off": _set_lever(LeverName.HOLD, False),
+    "drain": lambda form: events.SetInstanceDrain(True, *_target(form), form.by, form.reason),
+    "drain-end": lambda form: events.SetInstanceDrain(False, *_target(form)),
+    "grace": _set_time(LeverName.REJOIN_GRACE, "grace-seconds", 1_000, LONGEST_GRACE_MS, "seconds"),
+    "grace-off": _set_lever(LeverName.REJOIN_GRACE, False),
+    "promote": _set_lever(LeverName.PROMOTION, True),
+    "promote-off": _set_lever(LeverName.PROMOTION, False),
+    "pause": _set_lever(LeverName.PAUSE, True),
+    "resume": _set_lever(LeverName.PAUSE, False),
+    "rebalance": lambda form: events.RequestRebalance(form.reason),
+    "stop-all": _stop_all,
+}
+"""By the name that a form sends as `lever`."""
+
+LABELS: Mapping[str, str] = {
+    "hold-minutes": "Minutes to wait at most",
+    "grace-seconds": "Seconds to wait",
+    "target": "Instance or member",
+    "sure": "The box",
+    "generation": "The rebalance that waits",
+    **{f"{lever}-reason": "Reason" for lever in EVENTS},
+}
+"""What the page calls a field, by its id."""

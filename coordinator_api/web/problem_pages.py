@@ -47,25 +47,20 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
     if not is_page(path) or path.startswith(f"{PAGE}/static/"):
         return None
     if "Location" in problem.headers:
-        return _elsewhere(request, problem.headers["Location"])
-    response = _login(request) if problem.status == 401 and path != LOGIN else _page(request, problem)
+        if "hx-request" not in request.headers:
+            return None
+        # another coordinator shows this group. A script may not follow there, so the whole page goes
+        return Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": problem.headers["Location"]})
+    if problem.status == 401 and path != LOGIN:
+        response = _login(request)
+    else:
+        advice = _ADVICE.get(problem.code, "Go back, change what is named, and try again.")
+        title = TITLES[problem.code][1]
+        response = page(request, "problem", status=problem.status, problem=problem, title=title, advice=advice)
     for name in ("Connection", "Retry-After", "Allow"):
         if name in problem.headers:
             response.headers[name] = problem.headers[name]
     return response
-
-
-def _elsewhere(request: Request, address: str) -> Response | None:
-    """Another coordinator shows this group. A script may not follow there, so the whole page goes."""
-    if "hx-request" not in request.headers:
-        return None
-    return Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": address})
-
-
-def _page(request: Request, problem: Problem) -> Response:
-    advice = _ADVICE.get(problem.code, "Go back, change what is named, and try again.")
-    title = TITLES[problem.code][1]
-    return page(request, "problem", status=problem.status, problem=problem, title=title, advice=advice)
 
 
 def _login(request: Request) -> Response:

@@ -11,15 +11,14 @@ from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
+from coordinator_api import views
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.proxies import reference, way_to_root
-from coordinator_api.views import wording
-from coordinator_api.views.active_levers import missing_of_drain, moves_of_held
 from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 from coordinator_client.access.principals import ANYBODY
 from coordinator_client.calls import state_in_words
-from rebalance_analysis.presentation.quantities import clock_duration, lag_text, utc, utc_iso
+from rebalance_analysis.presentation.quantities import clock_duration, counted, lag_text, utc, utc_iso
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 """Of pages with data: neither a browser nor a proxy keeps them."""
@@ -66,9 +65,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    of_templates = (wording.count, wording.plural, wording.sentence, utc, utc_iso, clock_duration, lag_text)
-    of_groups = (state_badge, wording.cause_of, wording.outcome_of, wording.hold_text, moves_of_held, missing_of_drain)
-    for each in (*of_templates, *of_groups):
+    of_quantities = (utc, utc_iso, clock_duration, counted, lag_text)
+    of_views = (views.count, views.sentence, views.cause_of, views.outcome_of, views.hold_text, views.moves_of_held)
+    for each in (*of_quantities, *of_views, views.missing_of_drain, state_badge):
         environment.filters[each.__name__] = each
     return environment
 

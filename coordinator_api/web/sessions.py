@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import Request
 from starlette.responses import Response
 
-from assignor.printable import one_line
+from assignor.names.printable import one_line
 from coordinator_api.http.call_rights import PAGE, SESSION_COOKIE, cookie_value, principal_of, with_session
 from coordinator_api.http.dependencies import body_of
 from coordinator_api.http.problems import Problem

@@ -1,20 +1,44 @@
-"""`/ui/groups/{group}/stores`: one key of a store, as the instance that has it answers, where that is switched on."""
+"""`/ui/groups/{group}/stores`: one key of a store, as the instance that has it answers, where that is switched on.
+
+The service asks on behalf of a browser, which itself calls no instance. Members report the addresses of instances, so a
+call goes only to an address that a member of this group reports as its own. A call is one GET of a fixed path, follows
+no redirect, and is bounded in time, tries and bytes. It goes to the address that was checked, never to the machine's
+own network services (link-local, multicast). It carries the service's token for instances, never that of the visitor.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
 from fastapi import Request
 from starlette.responses import Response
 
+from assignor.errors import AssignorFault, InputError
 from coordinator_api.http.connections import unless_hung_up
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router, whole_number
 from coordinator_api.web.group_documents import TheDocument
 from coordinator_api.web.rendering import page
-from coordinator_api.web.store_queries import StoreAnswer, StoreUnanswered, ask_by_key, endpoints_of
+from coordinator_client.access.token_files import token_in
 
 router = named_router(include_in_schema=False)
 
 LONGEST_KEY = 2_000
 LONGEST_LAG = 10**12
+LONGEST_CALL_S = 2.0
+LONGEST_QUERY_S = 6.0
+MOST_CALLS = 8
+MOST_BYTES = 65_536
+_ENDPOINT = re.compile(r"[A-Za-z0-9._-]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}")
+_ASK_ANOTHER = ("INVALID_STATE_STORE_PARTITION", "STORE_NOT_READY", "STALE_STORE")
 
 
 @router.get("/ui/groups/{group}/stores")
@@ -65,6 +89,136 @@ def _query_error(store: str, key: str, lag: str, names: list[str]) -> str | None
         return "Choose one of the stores of this group."
     if not key or len(key) > LONGEST_KEY:
         return f"Enter a key of up to {LONGEST_KEY:,} characters."
-    if lag and not (lag.isascii() and lag.isdigit() and len(lag) <= 13 and int(lag) <= LONGEST_LAG):
+    if lag and whole_number(lag, LONGEST_LAG) is None:
         return "The lag must be a whole number of records, or empty."
     return None
+
+
+class StoreUnanswered(AssignorFault):
+    """No instance gave an answer. The message says why; `tried`: the answer of each instance."""
+
+    def __init__(self, message: str, tried: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.tried = dict(tried)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAnswer:
+    """`value`: as JSON text, or base64 where JSON cannot have it; None when the store has no such key. `lag`: records
+    that the copy was behind.
+    """
+
+    value: str | None
+    is_base64: bool
+    timestamp_ms: int | None
+    host: str
+    task: str
+    role: str
+    lag: int | None
+
+
+def endpoints_of(document: Mapping[str, Any]) -> list[str]:
+    """The addresses of a group's instances, which its members report. `document`: of `GET /v1/groups/{group}`."""
+    known = dict.fromkeys(member["user_endpoint"] for member in document["members"] if member["away_until_ms"] is None)
+    return [each for each in known if each is not None and _ENDPOINT.fullmatch(each)]
+
+
+async def ask_by_key(
+    endpoints: Iterable[str],
+    application_id: str,
+    store: str,
+    key: str,
+    max_lag: int | None,
+    token_file: Path | None,
+) -> StoreAnswer:
+    """`application_id`: of the instances whose answers count. `max_lag`: None asks the active copy alone. Raises
+    StoreUnanswered.
+    """
+    known = list(endpoints)
+    if not known:
+        raise StoreUnanswered("no instance of this group reports an address: set application.server", {})
+    parameters = {"key": key} if max_lag is None else {"key": key, "max_lag": str(max_lag)}
+    headers = {"Accept-Encoding": "identity"}  # a packed answer could be longer than its bytes
+    if token_file is not None:
+        headers["Authorization"] = f"Bearer {await asyncio.to_thread(_token, token_file)}"
+    tried: dict[str, str] = {}
+    try:
+        async with (
+            asyncio.timeout(LONGEST_QUERY_S),
+            httpx.AsyncClient(trust_env=False, timeout=LONGEST_CALL_S, headers=headers) as client,
+        ):
+            to_ask = known[:]
+            while to_ask and len(tried) < MOST_CALLS:
+                host = to_ask.pop(0)
+                status, answer = await _call(client, host, store, parameters)
+                if status == 200 and answer.get("application_id") == application_id and "value_base64" in answer:
+                    return _answer(host, answer)
+                code = str(answer.get("code", status))
+                tried[host] = str(answer.get("detail") or f"status {status}")
+                if status == 200:
+                    tried[host] = "answers, but not as an instance of this application does"
+                elif status != 0 and code not in _ASK_ANOTHER:
+                    raise StoreUnanswered(tried[host], tried)
+                named = answer.get("active")
+                if isinstance(named, str) and named in known and named not in tried:
+                    to_ask = [named, *(each for each in to_ask if each != named)]
+    except TimeoutError:
+        raise StoreUnanswered(f"no answer within {LONGEST_QUERY_S:.0f} s", tried) from None
+    raise StoreUnanswered("no instance can answer now: the task moves or restores, or its instance is gone", tried)
+
+
+async def _call(
+    client: httpx.AsyncClient, host: str, store: str, parameters: Mapping[str, str]
+) -> tuple[int, Mapping[str, Any]]:
+    """Status 0 for an instance that cannot be reached."""
+    try:
+        url = f"http://{await _dialed(host)}/v1/stores/{quote(store, safe='')}/key"
+        async with client.stream("GET", url, params=parameters, headers={"Host": host}) as response:
+            body = b""
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise StoreUnanswered(f"the answer of {host} is longer than {MOST_BYTES:,} bytes", {})
+            found = json.loads(body)
+    except (httpx.HTTPError, OSError) as error:
+        return 0, {"detail": f"cannot be reached: {error or type(error).__name__}"}
+    except (ValueError, RecursionError):
+        return 0, {"detail": "answers, but not as an instance does"}
+    return response.status_code, found if isinstance(found, dict) else {}
+
+
+async def _dialed(endpoint: str) -> str:
+    """The address and port, resolved once, so that the address that is checked is the one called. Raises OSError."""
+    host, _, port = endpoint.rpartition(":")
+    if not 0 < int(port) < 65_536:
+        raise OSError(f"{port} is no port")
+    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port))
+    address = ipaddress.ip_address(found[0][4][0])
+    # Python does not recognize a link-local IPv4 address that is written as IPv6
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise OSError(f"{address} is no address of an instance")
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+
+
+def _answer(host: str, answer: Mapping[str, Any]) -> StoreAnswer:
+    raw, value = answer["value_base64"], answer.get("value")
+    is_base64 = raw is not None and value is None
+    shown = None if raw is None else str(raw) if is_base64 else json.dumps(value, ensure_ascii=False)
+    lag, timestamp_ms = answer.get("lag"), answer.get("timestamp_ms")
+    return StoreAnswer(
+        shown,
+        is_base64,
+        timestamp_ms if isinstance(timestamp_ms, int) else None,
+        host,
+        str(answer.get("task", "")),
+        str(answer.get("role", "")),
+        lag if isinstance(lag, int) else None,
+    )
+
+
+def _token(file: Path) -> str:
+    try:
+        return token_in(file, "page.store.token.file")
+    except InputError as error:
+        raise StoreUnanswered(str(error), {}) from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Request
@@ -18,16 +18,16 @@ from assignor.errors import AssignorFault
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, computing, named_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, computing, named_router, whole_number
 from coordinator_api.http.page_computations import compare_two, history_of_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
-from coordinator_api.views.wording import outcome_of, plural
+from coordinator_api.views import outcome_of
 from coordinator_api.web.event_streams import group_stream, rebalances_digest
 from coordinator_api.web.rendering import page
 from rebalance_analysis.history.triggers import TriggerKind
 from rebalance_analysis.presentation.comparisons import diff_summary
-from rebalance_analysis.presentation.quantities import duration_text
+from rebalance_analysis.presentation.quantities import counted, duration_text
 
 router = named_router(include_in_schema=False)
 
@@ -41,16 +41,16 @@ ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
 _NOBODY = ""
 
-Made = TypeVar("Made")
 Pair = tuple[int | None, int | None]
 """The generations of the two rebalances that are compared."""
 
 
 def _number(sent: str) -> int | None:
     text = sent.strip()
-    if text and not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= JAVA_INT_MAX):
+    number = whole_number(text)
+    if text and number is None:
         raise ValueError("must be a whole number of at least 0")
-    return int(text) if text else None
+    return number
 
 
 Number = Annotated[int | None, BeforeValidator(_number)]
@@ -75,8 +75,12 @@ async def time(
     shown = listed[:limit]
     # members never got a rebalance that was held and not carried out, so it is no step between the others
     carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
-    history, no_history = await _history(request, coordinator, group_id, carried_out, limit)
-    compared, wrong = await _compared(request, coordinator, group_id, pair)
+    history, no_history = await _made(
+        _history(request, coordinator, group_id, carried_out, limit), "see what moved", "What moved is not known: "
+    )
+    compared, wrong = await _made(
+        _compared(request, coordinator, group_id, pair), "compare them", "They cannot be compared: "
+    )
     return page(
         request,
         "time",
@@ -113,18 +117,12 @@ async def _newer_ms(coordinator: Coordinator, group_id: str, page_before: int | 
 
 async def _history(
     request: Request, coordinator: Coordinator, group_id: str, generations: list[int], limit: int
-) -> tuple[dict[str, Any] | None, str | None]:
-    """What happened in the rebalances of the page, or why that is not known."""
+) -> dict[str, Any] | None:
+    """What happened in the rebalances of the page; None without any. Raises StoreError, and what `computing` and
+    `run_in_worker` raise.
+    """
     if not generations:
-        return None, None
-    computation = _computed_history(request, coordinator, group_id, generations, limit)
-    return await _made(computation, "see what moved", "What moved is not known")
-
-
-async def _computed_history(
-    request: Request, coordinator: Coordinator, group_id: str, generations: list[int], limit: int
-) -> dict[str, Any]:
-    """Raises StoreError, and what `computing` and `run_in_worker` raise."""
+        return None
     with computing(request, coordinator):  # around the reading, too: a busy service reads nothing
         stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
@@ -133,41 +131,38 @@ async def _computed_history(
         return await run_in_worker(request, coordinator, history_of_group, *of_group, classes)
 
 
-async def _made(computation: Awaitable[Made], what_for: str, not_made: str) -> tuple[Made | None, str | None]:
-    """What is computed, or in a sentence why not."""
+class CannotCompare(AssignorFault):
+    """The two rebalances are none that can be compared. The message is a sentence."""
+
+
+async def _compared(request: Request, coordinator: Coordinator, group_id: str, pair: Pair) -> dict[str, Any] | None:
+    """The two that are asked for; None when none are. Raises CannotCompare, and what `_history` raises."""
+    before, after = pair
+    if before is None and after is None:
+        return None
+    if before is None or after is None or before == after:
+        raise CannotCompare("Choose two different rebalances: one in the column Before and one in the column After.")
+    first, second = [await coordinator.recordings.stored(group_id, each) for each in (before, after)]
+    if first is None or second is None:
+        missing = before if first is None else after
+        raise CannotCompare(f"No rebalance of generation {missing} is recorded: the oldest are dropped.")
+    classes = coordinator.allowed_assignors.class_paths
+    made = await compute(request, coordinator, compare_two, (before, first), (after, second), classes)
+    return {**comparison(made), "pair": (before, after)}
+
+
+async def _made(
+    computation: Awaitable[dict[str, Any] | None], what_for: str, not_made: str
+) -> tuple[dict[str, Any] | None, str | None]:
+    """What is computed, or in a sentence why not. `not_made`: begins the sentence."""
     try:
         return await computation, None
     except TooManyRequests:
         return None, f"The service is busy. Load the page again in a few seconds to {what_for}."
+    except CannotCompare as error:
+        return None, str(error)
     except AssignorFault as error:
-        return None, f"{not_made}: {error}"
-
-
-async def _compared(
-    request: Request, coordinator: Coordinator, group_id: str, pair: Pair
-) -> tuple[dict[str, Any] | None, str | None]:
-    """The two that are asked for, or what is wrong with them."""
-    before, after = pair
-    if before is None and after is None:
-        return None, None
-    if before is None or after is None or before == after:
-        return None, "Choose two different rebalances: one in the column Before and one in the column After."
-    comparing = _both(request, coordinator, group_id, before, after)
-    found, wrong = await _made(comparing, "compare them", "They cannot be compared")
-    return (None, wrong) if found is None else found
-
-
-async def _both(
-    request: Request, coordinator: Coordinator, group_id: str, before: int, after: int
-) -> tuple[dict[str, Any] | None, str | None]:
-    """As `_compared`. Raises StoreError, and what `computing` and `run_in_worker` raise."""
-    first, second = [await coordinator.recordings.stored(group_id, each) for each in (before, after)]
-    if first is None or second is None:
-        missing = before if first is None else after
-        return None, f"No rebalance of generation {missing} is recorded: the oldest are dropped."
-    classes = coordinator.allowed_assignors.class_paths
-    made = await compute(request, coordinator, compare_two, (before, first), (after, second), classes)
-    return {**comparison(made), "pair": (before, after)}, None
+        return None, f"{not_made}{error}"
 
 
 def _addresses(
@@ -260,7 +255,7 @@ def time_line(
 
 def _without_owner(tasks: int, ms: int) -> str:
     long = duration_text(ms).replace(" ", "\u00a0")
-    return f"{plural(tasks, 'task')} had no owner for {long}"
+    return f"{counted(tasks, 'task')} had no owner for {long}"
 
 
 def _left_behind(round_: Mapping[str, Any]) -> int:
@@ -299,8 +294,8 @@ def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     """
     names: Mapping[str, str] = answer["names"]
     active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]
-    left = _lines(answer["before"]["active"], {name for _, move in active for name in move["from"]}, names)
-    right = _lines(answer["after"]["active"], {name for _, move in active for name in move["to"]}, names)
+    left = _lines(answer["before"], {name for _, move in active for name in move["from"]}, names)
+    right = _lines(answer["after"], {name for _, move in active for name in move["to"]}, names)
     if any(not move["from"] for _, move in active):
         left[_NOBODY] = MemberLine("nobody", 0, _TOP + _STEP * len(left), False)
     if any(not move["to"] for _, move in active):

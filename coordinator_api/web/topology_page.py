@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastapi import Request
 from starlette.responses import Response
 
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.types import LATEST_OFFSET
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
-from coordinator_api.views.wording import count, plural
 from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import TheDocument
 from coordinator_api.web.rendering import page
+from rebalance_analysis.presentation.quantities import count_text, counted
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -131,9 +131,9 @@ def _work(copies: Sequence[Mapping[str, Any]], running: set[str]) -> str:
     tasks = {copy["task"] for copy in copies}
     standbys = sum(copy["role"] == "standby" for copy in copies)
     warm_ups = sum(copy["role"] == "warm-up" for copy in copies)
-    parts = [f"{count(len(tasks & running))} of {plural(len(tasks), 'task')} run"]
-    parts += [plural(standbys, "standby")] if standbys else []
-    parts += [plural(warm_ups, "warm-up")] if warm_ups else []
+    parts = [f"{count_text(len(tasks & running))} of {counted(len(tasks), 'task')} run"]
+    parts += [counted(standbys, "standby")] if standbys else []
+    parts += [counted(warm_ups, "warm-up")] if warm_ups else []
     return ", ".join(parts)
 
 
@@ -244,11 +244,11 @@ def _texts(
     kind, name = node
     if kind != "subtopology":
         topic = topics[name]
-        of = "" if topic.partitions is None else f", {plural(topic.partitions, 'partition')}"
+        of = "" if topic.partitions is None else f", {counted(topic.partitions, 'partition')}"
         lines = [_short(name), f"{kind} topic{of}"]
         return tuple(lines), f"{name}: {kind} topic{of}"
     row = rows[int(name)]
-    lag = "lag not known" if row.lag is None else "caught up" if row.lag == 0 else f"{count(row.lag)} behind"
+    lag = "lag not known" if row.lag is None else "caught up" if row.lag == 0 else f"{count_text(row.lag)} behind"
     stores = [f"▤ {_short(store)}" for store, _ in row.stores]
     lines = [f"Subtopology {name}", row.work, *([lag] if row.stores else []), *stores]
     return tuple(lines), "; ".join([f"Subtopology {name}", row.work, *(f"store {store}" for store, _ in row.stores)])

@@ -5,32 +5,87 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import Request
 from starlette.responses import Response
 
 from assignor.errors import AssignorFault, InputError
+from assignor.pipeline.snapshot import Member
 from assignor.recording import RecordedRebalance
-from assignor.snapshot import Member
+from assignor.recording.fields import as_assignor, as_configs
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router
+from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router, whole_number
 from coordinator_api.http.group_document import CLUSTER_POLL_TIMEOUT_MS
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.views.forecasts import changes_shown
+from coordinator_api.views import changes_shown, sentence
 from coordinator_api.web.rendering import page
-from coordinator_api.web.what_if_form import ASSIGNORS, FIELDS, WhatIfForm, what_if_form
 from rebalance_analysis.presentation.comparisons import MEASURES, TIME_TO_RESTORE
 from rebalance_analysis.simulate import ForecastModel
-from rebalance_analysis.what_if import changes_document
+from rebalance_analysis.what_if import EVERY_PROCESS, Changes, changes_document
+from rebalance_analysis.what_if.changes import typed_instances, typed_lags, typed_threads
 
 router = named_router(include_in_schema=False)
 
 MODEL = ForecastModel()
 WIDTH, HEIGHT = 640, 180
+
+LONGEST = 2_000
+"""Characters of one field."""
+
+ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
+"""Those that every service has."""
+
+
+class Field(NamedTuple):
+    """`kind`: text; number, which sets the config that `hint` names; or assignor, which has a list. `change`: of
+    `Changes`, which errors name.
+    """
+
+    name: str
+    label: str
+    hint: str
+    kind: str = "text"
+    change: str = ""
+
+
+FIELDS = (
+    Field("add", "Instances to add", "How many, and the stream threads of each: 2x4", change="add_instances"),
+    Field(
+        "remove",
+        "Instances to remove",
+        "Process ids, client ids or their beginnings, with commas between",
+        change="remove",
+    ),
+    Field(
+        "threads",
+        "Stream threads of each instance",
+        "A number, or P=N for one instance P; with commas between",
+        change="threads",
+    ),
+    Field("standbys", "Standby copies of each task", "num.standby.replicas", "number"),
+    Field("warm_ups", "Warm-ups at one time", "max.warmup.replicas", "number"),
+    Field("lag", "Acceptable lag, in records", "acceptable.recovery.lag", "number"),
+    Field("probing", "Probing interval, in ms", "probing.rebalance.interval.ms", "number"),
+    Field(
+        "lags",
+        "Lag of tasks, in records",
+        "0_3=5000, P/0_3=5000 on instance P, *=0 for all; with commas between",
+        change="lags",
+    ),
+    Field(
+        "assignor",
+        "Task assignor",
+        "One of the list, or a class that the service allows, as module:Class",
+        "assignor",
+        "assignor",
+    ),
+)
+_CONFIGS = {field.name: field.hint for field in FIELDS if field.kind == "number"}
 
 
 @router.get("/ui/groups/{group}/what-if")
@@ -124,4 +179,91 @@ async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
         source="coordinator",
         snapshot=replace(snapshot, members=members),
         output=None,
+    )
+
+
+class WhatIfForm(NamedTuple):
+    """`generation`: None for the group as it is now. `typed`: as it was sent. `errors`: what is wrong, by field; empty
+    names what belongs to none. `changes`: None while something is wrong.
+    """
+
+    generation: int | None
+    typed: Mapping[str, str]
+    errors: Mapping[str, str]
+    changes: Changes | None
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything is to be different."""
+        return self.changes is not None and self.changes != Changes()
+
+    def refused(self, where: str | None, why: str) -> WhatIfForm:
+        """The same, with what the computation could not use beside its field."""
+        error = sentence(why.removeprefix(f"{where}: "))
+        return self._replace(errors={**self.errors, _field_at(where or ""): error}, changes=None)
+
+
+def what_if_form(parameters: Mapping[str, str]) -> WhatIfForm:
+    """`parameters`: of the address. A field that is empty changes nothing."""
+    typed = {name: parameters.get(name, "").strip() for name in ("generation", *(each.name for each in FIELDS))}
+    errors: dict[str, str] = {}
+    found: dict[str, object] = {}
+    for name, text in typed.items():
+        if text:
+            try:
+                found[name] = _read(name, text)
+            except AssignorFault as error:
+                errors[name] = sentence(str(error).removeprefix(": "))
+    generation = found.get("generation")
+    return WhatIfForm(
+        generation if isinstance(generation, int) else None,
+        {name: text[:LONGEST] for name, text in typed.items()},
+        errors,
+        None if errors else _changes(found),
+    )
+
+
+def _read(name: str, text: str) -> object:
+    if len(text) > LONGEST:
+        raise InputError(f"must have at most {LONGEST} characters")
+    if name == "generation":
+        generation = whole_number(text)
+        if generation is None:
+            raise InputError("must be the number of a recorded generation, or empty for the group as it is now")
+        return generation
+    if name in _CONFIGS:
+        as_configs({_CONFIGS[name]: text}, "")
+        return text
+    if name == "assignor":
+        return as_assignor(text, "")
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if name == "add":
+        return tuple(typed_instances(part, "") for part in parts)
+    if name == "lags":
+        return typed_lags(parts, "")
+    if name == "threads":
+        return typed_threads(parts, "")
+    if EVERY_PROCESS in parts:
+        raise InputError("must name instances; all of them cannot be removed")
+    return tuple(dict.fromkeys(parts))
+
+
+def _changes(found: Mapping[str, object]) -> Changes:
+    configs = {_CONFIGS[name]: value for name, value in found.items() if name in _CONFIGS}
+    others: dict[str, Any] = {
+        field.change: found[field.name] for field in FIELDS if field.change and field.name in found
+    }
+    return Changes(configs=configs, **others)
+
+
+def _field_at(where: str) -> str:
+    """The field that an error of the computation is about; empty for none."""
+    parts = where.replace("[", ".").split(".")
+    return next(
+        (
+            field.name
+            for field in FIELDS
+            if (field.kind == "number" and field.hint in where) or (field.change and field.change in parts)
+        ),
+        where if where == "generation" else "",
     )

@@ -138,18 +138,5 @@ def warn_of_readers(pair: KeyPair) -> None:
         _logger.warning("%s: every user of this machine can read the private key: chmod o-r %s", keyfile, keyfile)
 
 
-def state_of(files: tuple[Path, ...]) -> tuple[object, ...]:
-    """A value that differs once one of the files was written or replaced."""
-    return tuple(_state_of_file(each) for each in files)
-
-
-def _state_of_file(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
 def date_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

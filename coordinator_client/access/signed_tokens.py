@@ -4,10 +4,11 @@ Rules: PyJWT checks the signature and the claims; this file says which are neede
 signatures of a key pair count, with the algorithm that belongs to the key's kind, so that nobody signs with a public
 key as a password. Keys are fetched beside the calls, never within one: at first before the service listens, then again
 and again, and soon when a token names a key that is not there. An issuer that is down leaves its former keys in force.
-What is found out about a token holds until it expires. Source of the settings' names: KIP-768.
+What is found out about a token holds until it expires. Without the address of its keys there are no signed tokens, and
+with it the issuer and the audience have to be named. Source of the settings' names and defaults: KIP-768.
 
 One scope of a token names its right and its groups: `assignor:member:payments-*`. It is the only place that knows
-PyJWT (extra `oidc`).
+PyJWT (extra `oidc`), which is loaded for services that ask for it.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from http.client import HTTPException, InvalidURL
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-import jwt
-
 from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX
 from coordinator_client.access.principals import Principal, Right
 from coordinator_client.access.tokens import digest_of, group_prefix
+
+if TYPE_CHECKING:
+    import jwt
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("ES256",), "OKP": ("EdDSA",)}
 """By the kind of the key (`kty`)."""
@@ -46,24 +49,85 @@ _LONGEST_NAME = 200
 _SCOPE = re.compile(r"assignor:([a-z]+):(\S+)\Z")
 _NAME = re.compile(r"[\x21-\x7e]+\Z")
 
+PREFIX = "sasl.oauthbearer."
+KEYS_URL = f"{PREFIX}jwks.endpoint.url"
+_LIMITS = {"clock_skew_seconds": (0, 3_600), "jwks_endpoint_refresh_ms": (1_000, JAVA_INT_MAX)}
+_SETTING = re.compile(r"sasl\.oauthbearer(?:\.[a-z]+)+")
+
 
 @dataclass(frozen=True, slots=True)
-class Issuer:
-    """Whose tokens are taken. `keys_url`: http, https or file. `refresh_s`: how often its keys are fetched again."""
+class IssuerSettings:
+    """Each field is a setting after `sasl.oauthbearer.`, with `_` for dots. `jwks_endpoint_url`: http, https or
+    file.
+    """
 
-    keys_url: str
-    issuer: str
-    audience: tuple[str, ...]
-    name_claim: str = "sub"
-    scope_claim: str = "scope"
-    clock_skew_s: float = 30
-    refresh_s: float = 3_600
+    jwks_endpoint_url: str | None = None
+    expected_issuer: str | None = None
+    expected_audience: tuple[str, ...] = ()
+    sub_claim_name: str = "sub"
+    scope_claim_name: str = "scope"
+    clock_skew_seconds: int = 30
+    jwks_endpoint_refresh_ms: int = 3_600_000
 
-    def __post_init__(self) -> None:
-        if urlsplit(self.keys_url).scheme not in ("http", "https", "file"):
+    def signed_tokens(self, report: Callable[[str], None]) -> SignedTokens | None:
+        """None when no issuer is asked for; nothing is fetched yet. `report`: as for SignedTokens.
+
+        Raises InputError for settings that do not go together, and without the library.
+        """
+        if self.jwks_endpoint_url is None:
+            if self.expected_issuer is not None or self.expected_audience:
+                raise InputError(
+                    f"{PREFIX}expected.issuer and {PREFIX}expected.audience need {KEYS_URL}: without its keys, no "
+                    "token of the issuer is taken"
+                )
+            return None
+        if self.expected_issuer is None or not self.expected_audience:
             raise InputError(
-                "must be a URL such as https://issuer/keys or file:///keys.json", "sasl.oauthbearer.jwks.endpoint.url"
+                f"{KEYS_URL} needs {PREFIX}expected.issuer and {PREFIX}expected.audience: without them, tokens for "
+                "other services would count here"
             )
+        try:
+            import jwt  # noqa: F401
+        except ModuleNotFoundError:
+            raise InputError(
+                f"{KEYS_URL} takes a library that is not installed: python -m pip install 'assignor[oidc]'"
+            ) from None
+        if urlsplit(self.jwks_endpoint_url).scheme not in ("http", "https", "file"):
+            raise InputError("must be a URL such as https://issuer/keys or file:///keys.json", KEYS_URL)
+        return SignedTokens(self, report)
+
+
+def signed_tokens_in(environment: Mapping[str, str], report: Callable[[str], None]) -> SignedTokens | None:
+    """As the variables say that the coordinator reads, such as ASSIGNOR_SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.
+
+    An empty one counts as none. Raises InputError, which names the variables.
+    """
+    try:
+        return _settings_in(environment).signed_tokens(report)
+    except InputError as error:
+        raise InputError(_SETTING.sub(lambda found: _variable(found[0]), str(error))) from None
+
+
+def _settings_in(environment: Mapping[str, str]) -> IssuerSettings:
+    given: dict[str, Any] = {}
+    for name in (each.name for each in fields(IssuerSettings)):
+        setting = PREFIX + name.replace("_", ".")
+        text = environment.get(_variable(setting))
+        if not text:
+            continue
+        given[name] = text
+        if name == "expected_audience":
+            given[name] = tuple(part.strip() for part in text.split(",") if part.strip())
+        if name in _LIMITS:
+            lowest, highest = _LIMITS[name]
+            if not (text.isascii() and text.isdigit() and len(text) < 20 and lowest <= int(text) <= highest):
+                raise InputError(f"must be a whole number from {lowest} to {highest}, not {text!r}", setting)
+            given[name] = int(text)
+    return IssuerSettings(**given)
+
+
+def _variable(setting: str) -> str:
+    return "ASSIGNOR_" + setting.replace(".", "_").upper()
 
 
 class _Key(NamedTuple):
@@ -74,14 +138,17 @@ class _Key(NamedTuple):
 class SignedTokens:
     """Of one issuer. `find` may be called by another thread than `refresh_if_due`.
 
-    `tell`: gets a sentence about keys that could not be fetched.
+    `report`: gets a sentence about keys that could not be fetched.
     """
 
     def __init__(
-        self, issuer: Issuer, tell: Callable[[str], None], monotonic_s: Callable[[], float] = time.monotonic
+        self, issuer: IssuerSettings, report: Callable[[str], None], monotonic_s: Callable[[], float] = time.monotonic
     ) -> None:
+        assert issuer.jwks_endpoint_url is not None, "without it no issuer is asked for"
+        self._keys_url = issuer.jwks_endpoint_url
+        self._refresh_s = issuer.jwks_endpoint_refresh_ms / 1000
         self._issuer = issuer
-        self._tell = tell
+        self._report = report
         self._monotonic_s = monotonic_s
         self._keys: Mapping[str, _Key] = {}
         self._document = b""
@@ -96,14 +163,14 @@ class SignedTokens:
         if now_s < self._due_s:
             return
         try:
-            document = _fetch(self._issuer.keys_url)
+            document = _fetch(self._keys_url)
             keys = _keys_in(document)
         except (OSError, HTTPException, ValueError, RecursionError) as error:
-            self._due_s = now_s + min(UNKNOWN_KEY_EVERY_S, self._issuer.refresh_s)
+            self._due_s = now_s + min(UNKNOWN_KEY_EVERY_S, self._refresh_s)
             stays = f"the {len(self._keys)} former ones stay in force" if self._keys else "no token of it is taken"
-            self._tell(f"the keys of {self._issuer.issuer} cannot be fetched ({_reason(error)}): {stays}")
+            self._report(f"the keys of {self._issuer.expected_issuer} cannot be fetched ({_reason(error)}): {stays}")
             return
-        self._due_s = now_s + self._issuer.refresh_s
+        self._due_s = now_s + self._refresh_s
         with self._lock:
             if document != self._document:
                 self._known.clear()  # tokens that a revoked key has signed are no longer valid
@@ -119,6 +186,8 @@ class SignedTokens:
             if time.time() < known[1]:
                 return known[0]
             self._known.pop(digest, None)
+        import jwt
+
         try:
             claims = self._claims(token.decode("ascii"))
             principal = self._principal(claims)
@@ -127,10 +196,12 @@ class SignedTokens:
         with self._lock:
             while len(self._known) >= MOST_REMEMBERED:
                 self._known.pop(next(iter(self._known)), None)
-            self._known[digest] = (principal, float(claims["exp"]) + self._issuer.clock_skew_s)
+            self._known[digest] = (principal, float(claims["exp"]) + self._issuer.clock_skew_seconds)
         return principal
 
     def _claims(self, token: str) -> Mapping[str, Any]:
+        import jwt
+
         header = jwt.get_unverified_header(token)
         key = self._keys.get(str(header["kid"]))
         if key is None:
@@ -140,21 +211,21 @@ class SignedTokens:
             token,
             key.jwk.key,
             algorithms=list(key.algorithms),
-            issuer=self._issuer.issuer,
-            audience=list(self._issuer.audience),
-            leeway=self._issuer.clock_skew_s,
-            options={"require": ["exp", "iss", "aud", self._issuer.name_claim]},
+            issuer=self._issuer.expected_issuer,
+            audience=list(self._issuer.expected_audience),
+            leeway=self._issuer.clock_skew_seconds,
+            options={"require": ["exp", "iss", "aud", self._issuer.sub_claim_name]},
         )
         return claims
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:
-        name = claims[self._issuer.name_claim]
+        name = claims[self._issuer.sub_claim_name]
         if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.match(name):
-            raise InputError("no name", self._issuer.name_claim)
-        granted = claims.get(self._issuer.scope_claim, ())
+            raise InputError("no name", self._issuer.sub_claim_name)
+        granted = claims.get(self._issuer.scope_claim_name, ())
         scopes = granted.split() if isinstance(granted, str) else [each for each in granted if isinstance(each, str)]
         (scope,) = [match for match in map(_SCOPE.match, scopes) if match]  # two would not say which one counts
-        return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim))
+        return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim_name))
 
     def _ask_for_unknown(self) -> None:
         now_s = self._monotonic_s()
@@ -171,7 +242,7 @@ def _fetch(url: str) -> bytes:
     else:
         # the environment's proxies are for the world outside; its SSL_CERT_FILE is for the issuer, too
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(url, timeout=FETCH_TIMEOUT_S) as answer:  # http or https: Issuer has checked it
+        with opener.open(url, timeout=FETCH_TIMEOUT_S) as answer:  # http or https: IssuerSettings has checked it
             content = answer.read(MOST_KEY_BYTES + 1)
     if len(content) > MOST_KEY_BYTES:
         raise ValueError(f"more than {MOST_KEY_BYTES} bytes")
@@ -180,6 +251,8 @@ def _fetch(url: str) -> bytes:
 
 def _keys_in(document: bytes) -> dict[str, _Key]:
     """By their ids. Raises ValueError when there is none that can be used."""
+    import jwt
+
     read = json.loads(document)
     listed = read.get("keys") if isinstance(read, dict) else None
     found: dict[str, _Key] = {}

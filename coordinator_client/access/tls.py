@@ -26,11 +26,11 @@ from coordinator_client.access.certificate_files import (
     KeyPair,
     date_text,
     show_certificate,
-    state_of,
     text_of,
     trust_authorities,
     warn_of_readers,
 )
+from coordinator_client.access.token_files import state_of
 
 CLIENT_CERTFILE = "ASSIGNOR_CLIENT_CERTFILE"
 CLIENT_KEYFILE = "ASSIGNOR_CLIENT_KEYFILE"
@@ -107,46 +107,26 @@ class ReloadedContext(ssl.SSLContext):
     `reload_if_changed` notices changes. A service calls it all the time; a client's connections call it by themselves.
     """
 
-    _load: Callable[[], _Loaded]
-    _files: tuple[Path, ...]
+    _alpn: list[str] | None = None
 
-    @classmethod
-    def of(
-        cls, side: int, files: tuple[Path, ...], load: Callable[[], _Loaded], *, reminds: bool, at_once: bool
-    ) -> ReloadedContext:
+    def __init__(
+        self, side: int, files: tuple[Path, ...], load: Callable[[], _Loaded], *, reminds: bool, at_once: bool
+    ) -> None:
         """`reminds`: warn before the certificate runs out. `at_once`: else the files are first read by the first
         handshake. Raises InputError.
         """
-        made = cls(side)
-        made._files = files
-        made._load = load
-        made._reminds = reminds
-        made._lock = threading.Lock()
-        made._loaded = None
-        made._taken = made._refused = ()
-        made._logged_error = ""
-        made._next_check_s = made._next_try_s = made._next_reminder_s = 0.0
-        made._has_run_out = False
+        self._files = files
+        self._load = load
+        self._reminds = reminds
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+        self._taken: tuple[object, ...] = ()
+        self._refused: tuple[object, ...] = ()
+        self._logged_error = ""
+        self._next_check_s = self._next_try_s = self._next_reminder_s = 0.0
+        self._has_run_out = False
         if at_once:
-            made._newest()
-        return made
-
-    _reminds: bool
-    _lock: threading.Lock
-    _loaded: _Loaded | None
-    _taken: tuple[object, ...]
-    _refused: tuple[object, ...]
-    _logged_error: str
-    _next_check_s: float
-    _next_try_s: float
-    _next_reminder_s: float
-    _has_run_out: bool
-    _alpn: list[str] | None = None
-
-    @property
-    def pair_ends_s(self) -> float | None:
-        """When the certificate in force runs out, in seconds since 1970. Raises InputError."""
-        return self._newest().ends_s
+            self._newest()
 
     def reload_if_changed(self) -> None:
         """Read the files again if they have changed. Checks no more often than every `CHECK_INTERVAL_S`."""
@@ -178,12 +158,12 @@ class ReloadedContext(ssl.SSLContext):
     def _newest(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                self._taken = state_of(self._files)  # before they are read: what changes meanwhile is read again
+                self._taken = state_of(*self._files)  # before they are read: what changes meanwhile is read again
                 self._loaded = self._load()
             return self._loaded
 
     def _take_changes(self, now_s: float) -> None:
-        state = state_of(self._files)
+        state = state_of(*self._files)
         if state == self._taken:
             self._refused = ()
             self._logged_error = ""
@@ -261,7 +241,7 @@ def server_context(tls: ServerTls) -> ReloadedContext:
 
     pair = tls.pair
     files = tuple(each for each in (pair.certfile, pair.keyfile, tls.ca_certs) if each is not None)
-    made = ReloadedContext.of(ssl.PROTOCOL_TLS_SERVER, files, load, reminds=True, at_once=True)
+    made = ReloadedContext(ssl.PROTOCOL_TLS_SERVER, files, load, reminds=True, at_once=True)
     warn_of_readers(pair)
     made.reload_if_changed()
     return made
@@ -290,7 +270,7 @@ def client_context(
     given = (Path(trusted) if trusted else None, *(() if pair is None else (pair.certfile, pair.keyfile)))
     files = tuple(each for each in given if each is not None)
     at_once = url.lower().startswith("https:")
-    return ReloadedContext.of(ssl.PROTOCOL_TLS_CLIENT, files, load, reminds=False, at_once=at_once)
+    return ReloadedContext(ssl.PROTOCOL_TLS_CLIENT, files, load, reminds=False, at_once=at_once)
 
 
 def tls_problem(error: BaseException | str) -> str | None:

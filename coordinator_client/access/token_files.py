@@ -7,7 +7,6 @@ neither locks anybody out nor lets anybody in. The mistake is reported once, and
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +22,6 @@ MOST_BYTES = 1_048_576
 
 Parse = Callable[[str, str], tuple[TokenEntry, ...]]
 """The tokens of a text. Takes the text, and its name for errors. Raises InputError."""
-
-_Seen = tuple[int, int, int]
 
 
 class TokenFiles:
@@ -66,18 +63,18 @@ class TokenFiles:
 class _WatchedFile:
     def __init__(self, source: str, path: Path, parse: Parse) -> None:
         self.source, self.path, self._parse = source, path, parse
-        self._read: _Seen | None = None
-        self._waiting: _Seen | None = None
+        self._read: tuple[object, ...] | None = None
+        self._waiting: tuple[object, ...] | None = None
 
     def is_new(self) -> bool:
         """Whether it differs from the file that was read, and has not changed since the last check."""
-        seen = _seen(self.path)
+        seen = state_of(self.path)
         has_rested = seen == self._waiting
         self._waiting = seen
         return seen != self._read and has_rested
 
     def read(self) -> tuple[TokenEntry, ...]:
-        self._read = self._waiting = _seen(self.path)
+        self._read = self._waiting = state_of(self.path)
         entries = self._parse(text_of(self.path, self.source), f"{self.source}: {self.path}")
         if not entries:
             raise InputError(f"{self.path} has no token", self.source)
@@ -111,10 +108,14 @@ def text_of(path: Path, where: str) -> str:
         raise InputError("is no name of a file", where) from None
 
 
-def _seen(path: Path) -> _Seen:
-    """Another value once the file was written or replaced."""
+def state_of(*files: Path) -> tuple[object, ...]:
+    """Another value once one of the files was written or replaced."""
+    return tuple(_state_of_file(each) for each in files)
+
+
+def _state_of_file(path: Path) -> tuple[int, ...] | None:
     try:
-        found = os.stat(path)
+        found = path.stat()
     except OSError:
-        return (0, 0, 0)
-    return (found.st_ino, found.st_size, found.st_mtime_ns)
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

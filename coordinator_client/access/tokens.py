@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -154,10 +153,6 @@ def format_entry(entry: TokenEntry) -> str:
     if entry.expires_ms is not None:
         fields.append(instant_text(entry.expires_ms))
     return "  ".join(fields)
-
-
-def format_entries(entries: Iterable[TokenEntry]) -> str:
-    return "".join(f"{format_entry(entry)}\n" for entry in entries)
 
 
 def instant_text(at_ms: int) -> str:

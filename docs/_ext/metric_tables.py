@@ -7,7 +7,7 @@ from typing import Protocol
 
 from coordinator_api.metrics import METRICS as SERVICE_METRICS
 from docs._ext.markdown import code, table
-from streams_runtime.reporting.metrics import METRICS as INSTANCE_METRICS
+from streams_runtime.common.metrics import METRICS as INSTANCE_METRICS
 
 
 class _Metric(Protocol):

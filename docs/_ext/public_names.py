@@ -12,7 +12,7 @@ from typing import get_origin
 
 from sphinx.errors import ExtensionError
 
-from assignor.lazy_names import LazyNames
+from assignor.names.lazy_names import LazyNames
 from docs._ext.markdown import fenced
 
 SECTIONS: dict[str, Mapping[str, str]] = {

@@ -8,10 +8,10 @@ loop. Source: `Admin` of kafka-clients.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from kafka_client.admin.groups import CommittedOffset as CommittedOffset
@@ -27,10 +27,12 @@ from kafka_client.admin.topics import (
     fetch_metadata,
     topic_configs,
 )
-from kafka_client.calls import call
-from kafka_client.connections import Connections
+from kafka_client.connections import Connections, call
 from kafka_client.errors import UnknownTopic
+from kafka_client.event_loop import first_of
 from kafka_client.settings.client_settings import ClientSettings
+
+T = TypeVar("T")
 
 _SLOW_S = 3.0
 
@@ -52,9 +54,7 @@ class ClusterAdmin:
     async def __aenter__(self) -> ClusterAdmin:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -74,7 +74,7 @@ class ClusterAdmin:
         """Brokers and topics, from one answer. `names`: as in `topics`."""
         asked = None if names is None else sorted(set(names))
         what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
-        metadata = await call(self.settings, what, lambda: fetch_metadata(self._connections, asked))
+        metadata = await self._call(what, fetch_metadata, asked)
         return Cluster(metadata.brokers, metadata.topics)
 
     async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
@@ -82,31 +82,20 @@ class ClusterAdmin:
         itself.
         """
         asked = sorted(set(names))
-        return await call(
-            self.settings,
-            f"configs of topics {_some(asked)}",
-            lambda: topic_configs(self._connections, asked, only_own),
-        )
+        return await self._call(f"configs of topics {_some(asked)}", topic_configs, asked, only_own)
 
     async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
         """On return all exist and have leaders. Raises TopicHasOtherPartitions before it creates any."""
-        await call(
-            self.settings,
-            f"creating topics {_some(topics)}",
-            lambda: create_topics(self._connections, topics, self.settings.request_timeout_s),
-        )
+        await self._call(f"creating topics {_some(topics)}", create_topics, topics, self.settings.request_timeout_s)
 
     async def add_partitions(self, topic: str, count: int) -> None:
         """On return the topic has `count` partitions, each with a leader. Raises UnknownTopic."""
-        await call(
-            self.settings,
-            f"adding partitions to topic {topic}",
-            lambda: add_partitions(self._connections, topic, count, self.settings.request_timeout_s),
-        )
+        what = f"adding partitions to topic {topic}"
+        await self._call(what, add_partitions, topic, count, self.settings.request_timeout_s)
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Set these configs of the topic, and reset those whose value is None. Other configs stay."""
-        await call(self.settings, f"configs of topic {topic}", lambda: alter_configs(self._connections, topic, changes))
+        await self._call(f"configs of topic {topic}", alter_configs, topic, changes)
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Return when no broker that was asked knows the topics any more. Raises UnknownTopic before it deletes any."""
@@ -115,11 +104,7 @@ class ClusterAdmin:
         missing = [name for name in asked if name not in there]
         if missing:
             raise UnknownTopic(f"there is no topic {', '.join(missing)}")
-        await call(
-            self.settings,
-            f"deleting topics {_some(asked)}",
-            lambda: delete_topics(self._connections, asked, self.settings.request_timeout_s),
-        )
+        await self._call(f"deleting topics {_some(asked)}", delete_topics, asked, self.settings.request_timeout_s)
         for partition in [each for each in self._leaders if each.topic in there]:
             del self._leaders[partition]
 
@@ -148,64 +133,49 @@ class ClusterAdmin:
         until no open transaction can still move one of them (KIP-447).
         """
         asked = None if partitions is None else sorted(set(partitions))
-        return await call(
-            self.settings,
-            f"committed offsets of group {group}",
-            lambda: committed_offsets(self._connections, group, asked, stable, self._group_coordinators),
-        )
+        what = f"committed offsets of group {group}"
+        return await self._call(what, committed_offsets, group, asked, stable, self._group_coordinators)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records below these offsets; return the new begin offsets. Raises UnknownTopic."""
         request = LeaderRequest(self._connections, before, self._leaders)
-        return await call(
-            self.settings,
-            f"deleting records of {_some(map(str, before))}",
-            lambda: request.delete(before, self.settings.request_timeout_s),
-        )
+        what = f"deleting records of {_some(map(str, before))}"
+        return await call(self.settings, what, lambda: request.delete(before, self.settings.request_timeout_s))
 
     async def describe_group(self, group: str) -> ConsumerGroupDescription:
         """A group that does not exist has state `Dead` and no members."""
-        return await call(self.settings, f"group {group}", lambda: describe_group(self._connections, group))
+        return await self._call(f"group {group}", describe_group, group)
 
     async def _offsets(
         self, what: str, partitions: Iterable[TopicPartition], timestamp: int, read_committed: bool
     ) -> dict[TopicPartition, int]:
         asked = set(partitions)
         request = LeaderRequest(self._connections, asked, self._leaders)
-        return await call(
-            self.settings,
-            f"{what} of {_some(map(str, asked))}",
-            lambda: request.offsets(timestamp, read_committed),
-        )
+        what = f"{what} of {_some(map(str, asked))}"
+        return await call(self.settings, what, lambda: request.offsets(timestamp, read_committed))
+
+    async def _call(self, what: str, attempt: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        return await call(self.settings, what, lambda: attempt(self._connections, *arguments))
 
 
 async def first_contact(
-    admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, say: Callable[[str], None]
+    admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, report: Callable[[str], None]
 ) -> bool:
     """Ask the cluster for its brokers before anything else, so that a wrong address is reported within seconds.
 
-    True when the cluster answered, False when `stopped` was set first. `say` receives one line when the answer takes
+    True when the cluster answered, False when `stopped` was set first. `report` receives one line when the answer takes
     longer than 3 s. Raises KafkaClientError.
     """
     notice = asyncio.get_running_loop().call_later(
         _SLOW_S,
-        say,
+        report,
         f"Kafka at {settings.bootstrap_servers} has not answered yet; "
         f"asking for {settings.api_timeout_s:g} s at most (default.api.timeout.ms)",
     )
-    asking = asyncio.ensure_future(admin.brokers())
-    stopping = asyncio.ensure_future(stopped.wait())
     try:
-        await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not asking.done():
-            return False
-        asking.result()
-        return True
+        return await first_of(admin.brokers(), stopped.wait()) is not True
     finally:
         notice.cancel()
-        asking.cancel()
-        stopping.cancel()
-        await asyncio.gather(asking, stopping, return_exceptions=True)
 
 
 def _some(names: Iterable[str]) -> str:

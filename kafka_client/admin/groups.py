@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from aiokafka.protocol.commit import OffsetFetchRequest_v3
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from assignor.types import TopicPartition
 from kafka_client.connections import Connections
 from kafka_client.error_codes import UNSTABLE_OFFSET_COMMIT, check
 from kafka_client.errors import NotNow
-from kafka_client.requests.admin_requests import DescribeGroupRequest, OffsetFetchRequest, by_topic
+from kafka_client.requests import NO_TAGS, DescribeGroups4, OffsetFetch7, VersionedRequest, by_topic
 
 _GROUP = 0
 """The type of a coordinator. Source: `FindCoordinatorRequest.CoordinatorType`."""
@@ -69,7 +70,7 @@ async def committed_offsets(
     group: str,
     partitions: Iterable[TopicPartition] | None,
     stable: bool,
-    known: dict[str, int] | None = None,
+    known: dict[str, int],
 ) -> dict[TopicPartition, CommittedOffset]:
     """One try. Partitions without a committed offset are left out. `known`: coordinators by group, kept up to date.
 
@@ -78,20 +79,28 @@ async def committed_offsets(
     asked = None if partitions is None else list(by_topic(partitions).items())
     if asked == []:
         return {}
-    known = {} if known is None else known
+    request = _offset_fetch(group, asked, stable)
     try:
         if group not in known:
-            known[group] = await _coordinator(connections, group)
-        answer = await connections.send(OffsetFetchRequest(group, asked, stable), known[group])
+            known[group] = await find_coordinator(group, connections)
+        answer = await connections.send(request, known[group])
         quick_tries = _QUICK_TRIES
         while _is_unstable(answer) and quick_tries > 0:
             quick_tries -= 1
             await asyncio.sleep(_QUICK_PAUSE_S)
-            answer = await connections.send(OffsetFetchRequest(group, asked, stable), known[group])
+            answer = await connections.send(request, known[group])
         return _found(answer)
     except NotNow:
         known.pop(group, None)
         raise
+
+
+def _offset_fetch(group: str, asked: list[tuple[str, list[int]]] | None, stable: bool) -> VersionedRequest:
+    topics = None if asked is None else [(topic, numbers, NO_TAGS) for topic, numbers in asked]
+    newest = OffsetFetch7(group, topics, stable, NO_TAGS)
+    if stable:
+        return VersionedRequest(newest, needs="stable offsets need Kafka 2.5 or newer")
+    return VersionedRequest(OffsetFetchRequest_v3(group, asked), newest)
 
 
 def _is_unstable(answer: Any) -> bool:
@@ -114,8 +123,8 @@ def _found(answer: Any) -> dict[TopicPartition, CommittedOffset]:
 
 async def describe_group(connections: Connections, group: str) -> ConsumerGroupDescription:
     """One try. Raises NotNow, KafkaRefused."""
-    coordinator = await _coordinator(connections, group)
-    answer = await connections.send(DescribeGroupRequest(group), coordinator)
+    coordinator = await find_coordinator(group, connections)
+    answer = await connections.send(VersionedRequest(DescribeGroups4([group], False)), coordinator)
     ((code, name, state, protocol_type, protocol, members, _),) = answer.groups
     check(code, "group")
     return ConsumerGroupDescription(
@@ -123,9 +132,11 @@ async def describe_group(connections: Connections, group: str) -> ConsumerGroupD
     )
 
 
-async def _coordinator(connections: Connections, group: str) -> int:
+async def find_coordinator(group: str, connections: Connections, *others: Connections) -> int:
+    """One try. The node id of the group's coordinator. `others`: get its address, too. Raises NotNow, KafkaRefused."""
     answer = await connections.send(FindCoordinatorRequest(group, _GROUP))
     check(answer.error_code, "its coordinator", getattr(answer, "error_message", None))
     node_id: int = answer.coordinator_id
-    connections.add_broker(node_id, (answer.host, answer.port))
+    for each in (connections, *others):
+        each.add_broker(node_id, (answer.host, answer.port))
     return node_id

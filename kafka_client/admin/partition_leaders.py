@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from aiokafka.protocol.admin import DeleteRecordsRequest
 from aiokafka.protocol.offset import OffsetRequest
 
-from assignor.cluster import TopicMetadata
+from assignor.topology.cluster import TopicMetadata
 from assignor.types import TopicPartition
 from kafka_client.admin.topics import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow, UnknownTopic
-from kafka_client.requests.admin_requests import by_topic
+from kafka_client.requests import by_topic
 
 LATEST = -1
 EARLIEST = -2

@@ -17,20 +17,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aiokafka.protocol.admin import CreatePartitionsRequest, DeleteTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest_v2,
+    CreateTopicsRequest_v3,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+)
 from aiokafka.protocol.metadata import MetadataRequest
 
-from assignor.cluster import Broker, TopicMetadata
+from assignor.topology.cluster import Broker, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from kafka_client.connections import Connections
 from kafka_client.error_codes import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, check, is_retriable
 from kafka_client.errors import NotNow, TopicHasOtherPartitions, UnknownTopic
-from kafka_client.requests.admin_requests import (
+from kafka_client.requests import (
     DELETE_CONFIG,
     SET_CONFIG,
     TOPIC,
-    CreateTopicsRequest,
-    IncrementalAlterConfigsRequest,
+    CreateTopics4,
+    IncrementalAlterConfigs0,
+    VersionedRequest,
 )
 
 _SET_ON_THE_TOPIC = 1
@@ -41,11 +48,13 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """`topics`: without those that do not exist. A partition without a leader has NO_LEADER."""
+    """`topics`: without those that do not exist. A partition without a leader has NO_LEADER. `controller`: None when it
+    is not among the brokers.
+    """
 
     brokers: tuple[Broker, ...]
     topics: Mapping[str, TopicMetadata]
-    controller_id: int
+    controller: int | None
 
 
 async def fetch_metadata(connections: Connections, topics: Iterable[str] | None) -> ClusterMetadata:
@@ -68,7 +77,7 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
     return ClusterMetadata(
         tuple(Broker(node_id, rack) for node_id, _, _, rack in sorted(answer.brokers)),
         dict(sorted(found.items())),
-        answer.controller_id,
+        answer.controller_id if any(each[0] == answer.controller_id for each in answer.brokers) else None,
     )
 
 
@@ -91,23 +100,15 @@ async def create_topics(connections: Connections, topics: Mapping[str, CreatedTo
         there = metadata.topics.get(name)
         if there is not None and there.partitions != topic.partitions:
             raise TopicHasOtherPartitions(f"topic {name} has {there.partitions} partitions, not {topic.partitions}")
-    missing = [name for name in topics if name not in metadata.topics]
+    missing = {name: topic for name, topic in topics.items() if name not in metadata.topics}
     if missing:
-        request = CreateTopicsRequest(
-            [
-                (
-                    name,
-                    topics[name].partitions,
-                    topics[name].replication_factor,
-                    [],
-                    sorted(topics[name].configs.items()),
-                )
-                for name in missing
-            ],
-            round(request_timeout_s * 1000),
-        )
-        controller = metadata.controller_id if any(b.id == metadata.controller_id for b in metadata.brokers) else None
-        answer = await connections.send(request, controller)
+        described: list[object] = [
+            (name, topic.partitions, topic.replication_factor, [], sorted(topic.configs.items()))
+            for name, topic in missing.items()
+        ]
+        versions = (CreateTopicsRequest_v2, CreateTopicsRequest_v3, CreateTopics4)
+        structs = [version(described, round(request_timeout_s * 1000), False) for version in versions]
+        answer = await connections.send(VersionedRequest(*structs), metadata.controller)
         for name, code, message in answer.topic_errors:
             if code != TOPIC_ALREADY_EXISTS:
                 check(code, f"topic {name}", message)
@@ -147,9 +148,8 @@ async def add_partitions(connections: Connections, name: str, count: int, reques
     if name not in metadata.topics:
         raise UnknownTopic(f"there is no topic {name}")
     if metadata.topics[name].partitions < count:
-        controller = metadata.controller_id if any(b.id == metadata.controller_id for b in metadata.brokers) else None
         request = CreatePartitionsRequest([(name, (count, None))], round(request_timeout_s * 1000), False)
-        answer = await connections.send(request, controller)
+        answer = await connections.send(request, metadata.controller)
         for topic, code, message in answer.topic_errors:
             check(code, f"topic {topic}", message)
         metadata = await fetch_metadata(connections, [name])
@@ -164,7 +164,8 @@ async def alter_configs(connections: Connections, topic: str, changes: Mapping[s
     operations = [
         (key, DELETE_CONFIG if value is None else SET_CONFIG, value) for key, value in sorted(changes.items())
     ]
-    answer = await connections.send(IncrementalAlterConfigsRequest(topic, operations))
+    request = VersionedRequest(IncrementalAlterConfigs0([(TOPIC, topic, operations)], False))
+    answer = await connections.send(request)
     for code, message, _, name in answer.responses:
         check(code, f"topic {name}", message)
 
@@ -175,8 +176,7 @@ async def delete_topics(connections: Connections, names: Sequence[str], request_
     there = [name for name in names if name in metadata.topics]
     if not there:
         return
-    controller = metadata.controller_id if any(b.id == metadata.controller_id for b in metadata.brokers) else None
-    answer = await connections.send(DeleteTopicsRequest(there, round(request_timeout_s * 1000)), controller)
+    answer = await connections.send(DeleteTopicsRequest(there, round(request_timeout_s * 1000)), metadata.controller)
     for name, code in answer.topic_error_codes:
         if code != UNKNOWN_TOPIC_OR_PARTITION:
             check(code, f"topic {name}")

@@ -126,23 +126,9 @@ def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray
             del batch[HEADER_BYTES:]
             batch += packed
             attributes |= codec
-    _HEADER.pack_into(
-        batch,
-        0,
-        0,
-        len(batch) - _LENGTH_FROM,
-        _NO_ID,
-        MAGIC,
-        0,
-        attributes,
-        count - 1,
-        first_ms,
-        max_ms,
-        _NO_ID,
-        _NO_ID,
-        _NO_ID,
-        count,
-    )
+    no_ids = (_NO_ID,) * 3
+    fields = (0, len(batch) - _LENGTH_FROM, _NO_ID, MAGIC, 0, attributes, count - 1, first_ms, max_ms, *no_ids, count)
+    _HEADER.pack_into(batch, 0, *fields)
     return batch
 
 

@@ -7,19 +7,19 @@ Differs from Kafka: key and trust stores are PEM, and SASL is PLAIN or SCRAM, be
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from assignor.errors import InputError
-from assignor.legal_names import shown_name
-from assignor.near_names import did_you_mean
-from assignor.printable import shown_address
+from assignor.names.legal_names import shown_name
+from assignor.names.near_names import did_you_mean
+from assignor.names.printable import shown_address
 from assignor.types import JAVA_INT_MAX
 from coordinator_client.addresses import is_host
 from kafka_client.settings.properties_file import read_properties_file as read_properties_file
-from kafka_client.settings.sasl import SASL_KEYS, SaslLogin, keep_logins_out_of_the_log, sasl_login
 from kafka_client.settings.tls import TLS_KEYS, ssl_context
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
@@ -27,6 +27,25 @@ CLIENT_ID = "client.id"
 SECURITY_PROTOCOL = "security.protocol"
 REQUEST_TIMEOUT_MS = "request.timeout.ms"
 API_TIMEOUT_MS = "default.api.timeout.ms"
+MECHANISM = "sasl.mechanism"
+JAAS_CONFIG = "sasl.jaas.config"
+
+_SECURITY = "org.apache.kafka.common.security"
+_MODULES = {
+    "PLAIN": f"{_SECURITY}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_SECURITY}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_SECURITY}.scram.ScramLoginModule",
+}
+_WORD = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s=;"']+)"""
+_CONFIG = re.compile(
+    rf"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)(?P<options>(?:\s+[\w.]+\s*=\s*{_WORD})*)\s*;\s*\Z", re.DOTALL
+)
+_OPTION = re.compile(rf"([\w.]+)\s*=\s*({_WORD})", re.DOTALL)
+_NO_LOGIN: Mapping[str, str | None] = {
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": None,
+    "sasl_plain_password": None,
+}
 
 _DEFAULT_CLIENT_ID = "assignor"
 _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -39,7 +58,9 @@ _DEFAULT_TIMES_MS = {
     "retry.backoff.ms": 100,
     "retry.backoff.max.ms": 1_000,
 }
-KNOWN_KEYS = frozenset({BOOTSTRAP_SERVERS, CLIENT_ID, SECURITY_PROTOCOL, *_DEFAULT_TIMES_MS, *TLS_KEYS, *SASL_KEYS})
+KNOWN_KEYS = frozenset(
+    {BOOTSTRAP_SERVERS, CLIENT_ID, SECURITY_PROTOCOL, *_DEFAULT_TIMES_MS, *TLS_KEYS, MECHANISM, JAAS_CONFIG}
+)
 
 _NOT_HERE = re.compile(
     r"(ssl\.(provider|cipher\.suites|engine\.factory\.class|(key|trust)manager\.algorithm|secure\.random\..*)"
@@ -91,17 +112,13 @@ class ClientSettings:
 
     def connection_arguments(self) -> dict[str, Any]:
         """aiokafka's arguments for one connection. Raises InputError when a key or trust store is unreadable."""
-        login = self._sasl_login()
-        if login is not None:
-            keep_logins_out_of_the_log()
+        login = _sasl_arguments(self.properties) if self.security_protocol.startswith("SASL_") else _NO_LOGIN
         return {
             "client_id": self.client_id,
             "request_timeout_ms": round(self.request_timeout_s * 1000),
             "security_protocol": self.security_protocol,
             "ssl_context": ssl_context(self.properties) if self.security_protocol.endswith("SSL") else None,
-            "sasl_mechanism": login.mechanism if login else "PLAIN",
-            "sasl_plain_username": login.username if login else None,
-            "sasl_plain_password": login.password if login else None,
+            **login,
         }
 
     def client_arguments(self) -> dict[str, Any]:
@@ -113,9 +130,6 @@ class ClientSettings:
             "connections_max_idle_ms": self.milliseconds("connections.max.idle.ms"),
             **self.connection_arguments(),
         }
-
-    def _sasl_login(self) -> SaslLogin | None:
-        return sasl_login(self.properties) if self.security_protocol.startswith("SASL_") else None
 
 
 def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> ClientSettings:
@@ -173,3 +187,50 @@ def _unknown(key: str) -> str:
     if _NOT_HERE.match(key):
         return f"{key!r} is a setting of the Java client that has no counterpart here; leave it out"
     return f"unknown property {key!r}{did_you_mean(key, KNOWN_KEYS)}"
+
+
+def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, str | None]:
+    """User and password from `sasl.jaas.config`, which has the form
+    `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";`, and
+    `...scram.ScramLoginModule` for SCRAM. Source: `JaasConfig`. Raises InputError for a missing or unsupported part. No
+    message ever shows the value.
+    """
+    mechanism = properties.get(MECHANISM)
+    if mechanism not in _MODULES:
+        problem = "it is not set, and Kafka's default (GSSAPI) is not supported"
+        raise InputError(
+            f"must be one of {', '.join(_MODULES)}; {problem if mechanism is None else f'it is {mechanism!r}'}",
+            MECHANISM,
+        )
+    module = _MODULES[mechanism]
+    form = f'{module} required username="..." password="...";'
+    match = _CONFIG.match(properties.get(JAAS_CONFIG, ""))
+    if match is None:
+        raise InputError(f"must be: {form}", JAAS_CONFIG)
+    if match["module"] != module:
+        raise InputError(f"names {match['module']}, but {MECHANISM}={mechanism} needs: {form}", JAAS_CONFIG)
+    options = {key: _unquoted(value) for key, value in _OPTION.findall(match["options"])}
+    unknown = sorted(set(options) - {"username", "password"})
+    if unknown:
+        raise InputError(f"option {unknown[0]!r} is not supported here; write: {form}", JAAS_CONFIG)
+    for name in ("username", "password"):
+        if name not in options:
+            raise InputError(f"option {name!r} is missing; write: {form}", JAAS_CONFIG)
+    # at level DEBUG the client library logs every request, and a login request has the password in plain text
+    logging.getLogger("aiokafka.conn").addFilter(_is_no_login)  # adding the same filter again has no effect
+    return {
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": options["username"],
+        "sasl_plain_password": options["password"],
+    }
+
+
+def _is_no_login(record: logging.LogRecord) -> bool:
+    values = record.args if isinstance(record.args, tuple) else ()
+    return not any(type(value).__name__.startswith("SaslAuthenticate") for value in values)
+
+
+def _unquoted(word: str) -> str:
+    if word[0] not in "\"'":
+        return word
+    return re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)

@@ -18,9 +18,7 @@ from assignor.errors import InputError
 
 TRUSTSTORE_LOCATION = "ssl.truststore.location"
 TRUSTSTORE_CERTIFICATES = "ssl.truststore.certificates"
-TRUSTSTORE_TYPE = "ssl.truststore.type"
 KEYSTORE_LOCATION = "ssl.keystore.location"
-KEYSTORE_TYPE = "ssl.keystore.type"
 KEYSTORE_KEY = "ssl.keystore.key"
 KEYSTORE_CHAIN = "ssl.keystore.certificate.chain"
 KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a property
@@ -31,9 +29,9 @@ TLS_KEYS = frozenset(
     {
         TRUSTSTORE_LOCATION,
         TRUSTSTORE_CERTIFICATES,
-        TRUSTSTORE_TYPE,
+        "ssl.truststore.type",
         KEYSTORE_LOCATION,
-        KEYSTORE_TYPE,
+        "ssl.keystore.type",
         KEYSTORE_KEY,
         KEYSTORE_CHAIN,
         KEY_PASSWORD,

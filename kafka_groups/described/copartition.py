@@ -40,13 +40,6 @@ class CopartitionFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class CopartitionedSources:
-    """`sources`: groups of source nodes, in the order in which the joins were added."""
-
-    sources: tuple[Sources, ...]
-    assumptions: tuple[str, ...] = ()
-
-
 class CopartitionChoice:
     """Decides what the text leaves open: by what the caller knows, by what ran, or because it comes to the same.
 
@@ -55,26 +48,19 @@ class CopartitionChoice:
     `has_run`: the group has completed a rebalance, so Kafka did not refuse the topics.
     """
 
-    def __init__(
-        self,
-        definition: TopologyDefinition,
-        application_id: str,
-        facts: CopartitionFacts,
-        existing: Collection[str],
-        outcome: Callable[[tuple[Sources, ...]], Mapping[str, int] | str] | None,
-        *,
-        has_run: bool,
-    ) -> None:
-        self._definition = definition
-        self._application_id = application_id
-        self._facts = facts
-        self._existing = existing
-        self._outcome = outcome
-        self._has_run = has_run
+    definition: TopologyDefinition
+    application_id: str
+    facts: CopartitionFacts
+    existing: Collection[str]
+    outcome: Callable[[tuple[Sources, ...]], Mapping[str, int] | str] | None
+    has_run: bool
 
-    def decided(self) -> CopartitionedSources:
-        """Raises InputError: for facts that do not fit the topology, and for each open fact that decides something."""
-        shown = copartitionings(self._definition)
+    def decided(self) -> tuple[tuple[Sources, ...], tuple[str, ...]]:
+        """The groups of source nodes, in the order in which the joins were added, and the assumptions.
+
+        Raises InputError: for facts that do not fit the topology, and for each open fact that decides something.
+        """
+        shown = copartitionings(self.definition)
         found = [self._by_facts(each) for each in shown]
         given = tuple(
             sources
@@ -99,15 +85,15 @@ class CopartitionChoice:
         if questions:
             raise InputError("; ".join(questions.values()), "co-partitioned topics")
         self._check_answers(shown, chosen)
-        return CopartitionedSources(self._in_order(found, chosen), tuple(dict.fromkeys(assumptions)))
+        return self._in_order(found, chosen), tuple(dict.fromkeys(assumptions))
 
     def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
         """Raises InputError when one answer fits several joins, and would decide something if it were for one alone:
         an answer names topics, not joins.
         """
-        if self._outcome is None:
+        if self.outcome is None:
             return
-        for topics in self._facts.together:
+        for topics in self.facts.together:
             answered: dict[str, list[int]] = {}
             for index, each in enumerate(shown):
                 if len(each.alternatives) > 1 and self._topics(chosen[index]) == self._short(topics):
@@ -115,15 +101,15 @@ class CopartitionChoice:
             if len(answered) < 2:
                 continue
             for indexes in answered.values():
-                outcomes = [self._outcome(self._in_order(shown, chosen))]
+                outcomes = [self.outcome(self._in_order(shown, chosen))]
                 for alternative in shown[indexes[0]].alternatives:
                     changed = [alternative if index in indexes else each for index, each in enumerate(chosen)]
-                    outcomes.append(self._outcome(self._in_order(shown, changed)))
+                    outcomes.append(self.outcome(self._in_order(shown, changed)))
                 if any(outcome != outcomes[0] for outcome in outcomes):
                     nodes = ", ".join(shown[indexes[0]].node for indexes in answered.values())
                     raise InputError(
                         f"the answer {','.join(sorted(topics))} fits several joins and cogroups: {nodes}. "
-                        f"{_what_it_decides(outcomes)}; give the topology as JSON",
+                        f"{_consequence(outcomes)}; give the topology as JSON",
                         COPARTITIONED,
                     )
 
@@ -141,9 +127,9 @@ class CopartitionChoice:
             (*(calls[index][1] for index in order), *named) for order in itertools.islice(orders, _MOST_ORDERS)
         )
         first = next(iter(groups))
-        if self._outcome is None or len(groups) == 1:
+        if self.outcome is None or len(groups) == 1:
             return first
-        outcomes = {each: self._outcome(each) for each in groups}
+        outcomes = {each: self.outcome(each) for each in groups}
         if self._ran(itertools.chain.from_iterable(first)):
             outcomes = {each: outcome for each, outcome in outcomes.items() if not isinstance(outcome, str)} or outcomes
         different = list(outcomes.values())
@@ -152,7 +138,7 @@ class CopartitionChoice:
         hidden = [each.node for each, _ in calls if each.earliest < each.latest]
         raise InputError(
             "the text does not say in which order the program made the joins and cogroups with names of its own: "
-            f"{', '.join(hidden)}. {_what_it_decides(different)}; give the topology as JSON",
+            f"{', '.join(hidden)}. {_consequence(different)}; give the topology as JSON",
             "co-partitioned topics",
         )
 
@@ -167,7 +153,7 @@ class CopartitionChoice:
         known = [
             sources
             for sources in left
-            if sources and any(self._topics(sources) <= self._short(topics) for topics in self._facts.together)
+            if sources and any(self._topics(sources) <= self._short(topics) for topics in self.facts.together)
         ]
         if known:  # the largest: each smaller group is part of what the caller named
             return replace(found, alternatives=(max(known, key=lambda sources: len(self._topics(sources))),))
@@ -175,11 +161,11 @@ class CopartitionChoice:
 
     def _is_apart(self, sources: Sources) -> bool:
         topics = self._topics(sources)
-        return any(self._short(apart) <= topics for apart in self._facts.apart)
+        return any(self._short(apart) <= topics for apart in self.facts.apart)
 
     def _given_groups(self) -> tuple[Sources, ...]:
-        read = {topic: name for name in self._definition.nodes for topic in self._definition.source_topics(name)}
-        for option, groups in ((COPARTITIONED, self._facts.together), (NOT_COPARTITIONED, self._facts.apart)):
+        read = {topic: name for name in self.definition.nodes for topic in self.definition.source_topics(name)}
+        for option, groups in ((COPARTITIONED, self.facts.together), (NOT_COPARTITIONED, self.facts.apart)):
             for topics in groups:
                 unread = sorted(self._short(topics) - read.keys())
                 if unread:
@@ -187,18 +173,16 @@ class CopartitionChoice:
                 if len(topics) < 2:
                     raise InputError(f"name at least two topics, not {', '.join(topics)} alone", option)
         return tuple(
-            tuple(dict.fromkeys(read[topic] for topic in sorted(self._short(topics))))
-            for topics in self._facts.together
+            tuple(dict.fromkeys(read[topic] for topic in sorted(self._short(topics)))) for topics in self.facts.together
         )
 
     def _outcomes(
         self, certain: tuple[Sources, ...], index: int, alternatives: tuple[Sources, ...]
     ) -> list[Mapping[str, int] | str]:
-        if self._outcome is None:
+        if self.outcome is None:
             return [{} for _ in alternatives]
-        return [
-            self._outcome(tuple(filter(None, (*certain[:index], each, *certain[index + 1 :])))) for each in alternatives
-        ]
+        before, after = certain[:index], certain[index + 1 :]
+        return [self.outcome(tuple(filter(None, (*before, each, *after)))) for each in alternatives]
 
     def _by_what_ran(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
         """None when the caller has to decide it."""
@@ -213,11 +197,11 @@ class CopartitionChoice:
     def _ran(self, sources: Iterable[str]) -> bool:
         """Whether Kafka has accepted the topics of these sources: the group, or its repartition topics, exist."""
         internal = [
-            self._definition.full_topic(topic, self._application_id)
+            self.definition.full_topic(topic, self.application_id)
             for topic in self._topics(sources)
-            if topic in self._definition.repartition_topics
+            if topic in self.definition.repartition_topics
         ]
-        return self._has_run or (bool(internal) and all(topic in self._existing for topic in internal))
+        return self.has_run or (bool(internal) and all(topic in self.existing for topic in internal))
 
     def _question(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> str:
         topics = [self._topics(each) for each in found.alternatives]
@@ -227,23 +211,23 @@ class CopartitionChoice:
             ways += [f"{NOT_COPARTITIONED} {group}" for group in groups]
         return (
             f"the text does not say whether Kafka requires equal numbers of partitions of {' or of '.join(groups)}: "
-            f"{found.reason}. {_what_it_decides(outcomes)}; say {' or '.join(ways)}"
+            f"{found.reason}. {_consequence(outcomes)}; say {' or '.join(ways)}"
         )
 
     def _assumption(self, found: Copartitioning, chosen: Sources) -> str:
         topics = {topic for sources in found.alternatives for topic in self._topics(sources)}
-        names = ", ".join(sorted(self._definition.full_topic(topic, self._application_id) for topic in topics))
+        names = ", ".join(sorted(self.definition.full_topic(topic, self.application_id) for topic in topics))
         word = "co-partitioned" if chosen else "not co-partitioned"
         return f"assumed to be {word}: {names}: {found.reason}"
 
     def _topics(self, sources: Iterable[str]) -> frozenset[str]:
-        return frozenset(topic for source in sources for topic in self._definition.source_topics(source))
+        return frozenset(topic for source in sources for topic in self.definition.source_topics(source))
 
     def _short(self, topics: Iterable[str]) -> frozenset[str]:
         """Internal topics without the application id."""
-        prefix = f"{self._application_id}-"
+        prefix = f"{self.application_id}-"
         return frozenset(
-            topic.removeprefix(prefix) if topic.removeprefix(prefix) in self._definition.repartition_topics else topic
+            topic.removeprefix(prefix) if topic.removeprefix(prefix) in self.definition.repartition_topics else topic
             for topic in topics
         )
 
@@ -268,7 +252,7 @@ def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ..
                 begun.append(((*order, index), number))
 
 
-def _what_it_decides(outcomes: Sequence[Mapping[str, int] | str]) -> str:
+def _consequence(outcomes: Sequence[Mapping[str, int] | str]) -> str:
     if MISSING_TOPICS in outcomes:
         return "What it decides is not known while source topics are missing"
     counts = [each for each in outcomes if not isinstance(each, str)]

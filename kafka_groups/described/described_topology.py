@@ -14,18 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TopologyError
 from assignor.topology.assembly import assemble
+from assignor.topology.cluster import Cluster, TopicMetadata
 from assignor.topology.definition import TopologyDefinition
 from assignor.topology.group_topology import ChangelogConfig, GroupTopology
 from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
-from kafka_groups.described.copartition import (
-    MISSING_TOPICS,
-    CopartitionChoice,
-    CopartitionFacts,
-)
+from kafka_groups.described.copartition import MISSING_TOPICS, CopartitionChoice, CopartitionFacts
 from kafka_groups.described.graph import described_graph
 from kafka_groups.described.shown_joins import Sources
 from kafka_groups.described.stores import SeenChangelogs, StoreFacts, described_stores
@@ -40,13 +36,14 @@ _DEFAULT_CONFIGS = AssignmentConfigs()
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
-    """`assumptions`: one sentence for each thing that the text does not say and that was assumed. `stores_in_doubt`:
-    the stores whose kind (key-value, windowed, versioned) was assumed, each with the kinds that it can have.
+    """`assumptions`: one sentence for each thing that the text does not say and that was assumed.
+    `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each with the kinds
+    that it can have.
     """
 
     topology: GroupTopology
     assumptions: tuple[str, ...] = ()
-    stores_in_doubt: tuple[str, ...] = ()
+    stores_of_unknown_kind: tuple[str, ...] = ()
 
 
 def topology_from_description(
@@ -72,43 +69,28 @@ def topology_from_description(
     Raises InputError: with the line for text that is not a description, for `stores` and `copartition` that do not fit
     it, and for what the text does not tell and would change the partitions of a topic.
     """
-    graph = described_graph(read_description(text), application_id, partition_counts)
+    definition, graph_assumptions = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
     seen = SeenChangelogs(partition_counts, changelog_configs, configs)
-    found = described_stores(
-        graph.definition, application_id, seen, stores, has_run=has_run, creates_missing=creates_missing
-    )
-    definition = replace(graph.definition, stores=found.definitions)
+    found = described_stores(definition, application_id, seen, stores, has_run=has_run, creates_missing=creates_missing)
+    definition = replace(definition, stores=found.definitions)
 
     def outcome(sources: tuple[Sources, ...]) -> Mapping[str, int] | str:
         return _outcome(replace(definition, copartitioned_sources=sources), application_id, counts)
 
-    groups = CopartitionChoice(
-        definition,
-        application_id,
-        copartition,
-        counts,
-        None if partition_counts is None else outcome,
-        has_run=has_run,
-    ).decided()
-    definition = replace(definition, copartitioned_sources=groups.sources)
+    known_outcome = None if partition_counts is None else outcome
+    choice = CopartitionChoice(definition, application_id, copartition, counts, known_outcome, has_run)
+    groups, group_assumptions = choice.decided()
+    definition = replace(definition, copartitioned_sources=groups)
     try:
-        repartition = repartition_counts(definition, application_id, counts)
-        topology = assemble(replace(definition, repartition_topics=repartition.fixed), application_id)
+        fixed, fixed_assumptions = _repartition_counts(definition, application_id, counts)
+        topology = assemble(replace(definition, repartition_topics=fixed), application_id)
     except TopologyError as error:
         raise InputError(str(error), "topology") from None
     if partition_counts is not None:
         _check_order_of_changelogs(topology, found.assumed, partition_counts)
-    return DescribedTopology(
-        _as_led(topology),
-        (
-            *graph.assumptions,
-            *found.assumptions,
-            *groups.assumptions,
-            *repartition.assumptions,
-        ),
-        found.in_doubt,
-    )
+    assumptions = (*graph_assumptions, *found.assumptions, *group_assumptions, *fixed_assumptions)
+    return DescribedTopology(_as_led(topology), assumptions, found.in_doubt)
 
 
 def _as_led(topology: GroupTopology) -> GroupTopology:
@@ -187,7 +169,7 @@ def _outcome(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int] | str:
     """The counts of all repartition topics, or a few words when Kafka's leader would refuse the topics."""
-    fixed = repartition_counts(definition, application_id, partition_counts).fixed
+    fixed, _ = _repartition_counts(definition, application_id, partition_counts)
     try:
         topology = assemble(replace(definition, repartition_topics=fixed), application_id)
     except KafkaError:
@@ -196,28 +178,19 @@ def _outcome(
 
 
 def _counts_or_refusal(topology: GroupTopology, partition_counts: Mapping[str, int]) -> Mapping[str, int] | str:
-    cluster = Cluster((), {name: TopicMetadata(count) for name, count in partition_counts.items()})
     try:
-        topology = _as_led(topology)
-        return prepare_repartition_topics(topology, cluster, InternalTopicCatalog(), AssignmentConfigs()).ready
+        return _prepared(_as_led(topology), partition_counts)
     except MissingSourceTopicError:
         return MISSING_TOPICS
     except KafkaError:
         return _REFUSED
 
 
-@dataclass(frozen=True, slots=True)
-class RepartitionCounts:
-    """`fixed`: the count by short name; None when it follows from the topics upstream."""
-
-    fixed: Mapping[str, int | None]
-    assumptions: tuple[str, ...]
-
-
-def repartition_counts(
+def _repartition_counts(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
-) -> RepartitionCounts:
-    """`partition_counts`: topics of the cluster by full name; empty when not known."""
+) -> tuple[Mapping[str, int | None], tuple[str, ...]]:
+    """The count of each repartition topic by short name, None when it follows from the topics upstream; and
+    assumptions. `partition_counts`: topics of the cluster by full name; empty when not known."""
     fixed = dict(definition.repartition_topics)
     existing = {
         topic: partition_counts[name]
@@ -241,7 +214,7 @@ def repartition_counts(
     if unknown:
         names = ", ".join(definition.full_topic(topic, application_id) for topic in unknown)
         assumptions.append(f"repartition topics get as many partitions as there are upstream, no fixed count: {names}")
-    return RepartitionCounts(fixed, tuple(assumptions))
+    return fixed, tuple(assumptions)
 
 
 def _counted(
@@ -249,11 +222,14 @@ def _counted(
 ) -> Mapping[str, int]:
     """The counts that Kafka would create on a cluster without these topics; empty when it cannot."""
     internal = {definition.full_topic(topic, application_id) for topic in definition.repartition_topics}
-    topics = {name: TopicMetadata(count) for name, count in partition_counts.items() if name not in internal}
+    topics = {name: count for name, count in partition_counts.items() if name not in internal}
     try:
-        topology = assemble(definition, application_id)
-        return prepare_repartition_topics(
-            topology, Cluster((), topics), InternalTopicCatalog(), AssignmentConfigs()
-        ).ready
+        return _prepared(assemble(definition, application_id), topics)
     except KafkaError:
         return {}
+
+
+def _prepared(topology: GroupTopology, partition_counts: Mapping[str, int]) -> Mapping[str, int]:
+    """The partitions of all repartition topics. Raises KafkaError."""
+    cluster = Cluster((), {name: TopicMetadata(count) for name, count in partition_counts.items()})
+    return prepare_repartition_topics(topology, cluster, InternalTopicCatalog(), AssignmentConfigs()).ready

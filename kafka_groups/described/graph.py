@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from assignor.errors import InputError
 from assignor.topology.definition import (
@@ -43,27 +42,20 @@ _NOT_FOR_PATTERNS = frozenset({"__consumer_offsets", "__transaction_state", "__s
 _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGraph:
-    """`definition`: without stores, and without counts of repartition topics."""
-
-    definition: TopologyDefinition
-    assumptions: tuple[str, ...] = ()
-
-
 def described_graph(
     read: Sequence[ReadSubtopology], application_id: str, partition_counts: Mapping[str, int] | None
-) -> DescribedGraph:
-    """Raises InputError for a graph that is not numbered as Kafka numbers it, and for a source by pattern when the
-    cluster's topics are not known.
+) -> tuple[TopologyDefinition, tuple[str, ...]]:
+    """The definition, without stores and without counts of repartition topics, and the assumptions. Raises InputError
+    for a graph that is not numbered as Kafka numbers it, and for a source by pattern when the cluster's topics are not
+    known.
     """
     topics = dict(_source_topics(read, partition_counts))
     nodes = _nodes(read, topics)
-    assumptions = [*_said_of_sources(read, topics), *_said_of_sinks(read)]
+    assumptions = [*_source_assumptions(read, topics), *_sink_assumptions(read)]
     internal = _internal_topics(nodes, application_id, partition_counts or {}, assumptions)
     definition = TopologyDefinition(nodes, {}, _global_stores(read), dict.fromkeys(internal), ())
     _check_groups(read, definition)
-    return DescribedGraph(definition, tuple(assumptions))
+    return definition, tuple(assumptions)
 
 
 def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:
@@ -132,14 +124,14 @@ def _fitting(node: ReadNode, pattern: str, partition_counts: Mapping[str, int]) 
     return tuple(sorted(topic for topic in partition_counts if topic not in _NOT_FOR_PATTERNS and fits(topic)))
 
 
-def _said_of_sources(read: Sequence[ReadSubtopology], topics: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _source_assumptions(read: Sequence[ReadSubtopology], topics: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for node in (node for each in read for node in each.nodes if node.kind == "Source"):
         if node.pattern is not None and topics[node.name] != node.items:
             now = ", ".join(topics[node.name]) or "none"
             yield f"source {node.name} reads by pattern; the topics of the cluster that fit it now are: {now}"
 
 
-def _said_of_sinks(read: Sequence[ReadSubtopology]) -> Iterator[str]:
+def _sink_assumptions(read: Sequence[ReadSubtopology]) -> Iterator[str]:
     for node in (node for each in read for node in each.nodes if node.by_record):
         yield f"sink {node.name} chooses a topic for each record: assumed to be writing to no internal topic"
 

@@ -9,7 +9,7 @@ counts that they have. Source: `InternalTopologyBuilder.decorateTopic`, `Process
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
@@ -25,7 +25,7 @@ _CHANGELOG = "-changelog"
 _REPARTITION = "-repartition"
 _STORE_OF_TOPIC = "-STATE-STORE-"
 _WORD = re.compile(r"[a-z]+")
-_SAYS_NOTHING = frozenset(
+_UNINFORMATIVE = frozenset(
     {"store", "state", "topic", "repartition", "changelog", "kstream", "ktable", "aggregate", "by"}
 )
 
@@ -58,27 +58,16 @@ def topology_from_cluster(
     source topic that serves as one. Raises InputError when there is no task, or when tasks and partitions contradict
     each other.
     """
-    assumptions: list[str] = []
-    subtopologies = [
-        _seen(subtopology, topics, partition_counts, assigned, stateful)
-        for subtopology, topics in sorted(_topics_of(assigned).items())
-    ]
+    stateful_ids = {task.subtopology for task in stateful}
+    subtopologies = []
+    for subtopology, topics in sorted(_topics_of(assigned).items()):
+        highest = max(task.partition for task, of in assigned.items() if task.subtopology == subtopology and of)
+        tasks = max(highest + 1, *(partition_counts.get(topic, 0) for topic in topics))
+        in_order = tuple(hash_set_order(sorted(topics), string_hash))
+        subtopologies.append(_InferredSubtopology(subtopology, tasks, in_order, subtopology in stateful_ids))
     if not subtopologies:
         raise InputError("no task has been assigned yet; give the Topology#describe text", "assigned")
-    assumptions += _said_of_what_is_missing(subtopologies, subscribed)
-    known = changelogs or {}
-    _check_known(subtopologies, known)
-    _place_changelogs(subtopologies, application_id, partition_counts, known, assumptions)
-    _place_source_changelogs(subtopologies, application_id, known, assumptions)
-    topology = GroupTopology(tuple(_subtopology(each, application_id, partition_counts) for each in subtopologies))
-    return DescribedTopology(
-        topology,
-        (
-            "inferred from assignments and topic names: sinks and co-partitioned topics are not known, repartition "
-            "topics keep the partitions they have, changelogs are assumed to be compacted only",
-            *assumptions,
-        ),
-    )
+    return _Inference(application_id, partition_counts, subtopologies, changelogs or {}).topology(subscribed)
 
 
 def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[int, set[str]]:
@@ -100,145 +89,139 @@ def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[in
     return topics
 
 
-def _seen(
-    subtopology: int,
-    topics: Collection[str],
-    partition_counts: Mapping[str, int],
-    assigned: Mapping[TaskId, Collection[TopicPartition]],
-    stateful: Collection[TaskId],
-) -> _InferredSubtopology:
-    highest = max(task.partition for task, of in assigned.items() if task.subtopology == subtopology and of)
-    tasks = max(partition_counts.get(topic, 0) for topic in topics)
-    return _InferredSubtopology(
-        subtopology,
-        max(tasks, highest + 1),
-        tuple(hash_set_order(sorted(topics), string_hash)),
-        any(task.subtopology == subtopology for task in stateful),
+@dataclass(slots=True)
+class _Inference:
+    """`known`: the subtopology of topics, as the caller knows it."""
+
+    application_id: str
+    partition_counts: Mapping[str, int]
+    subtopologies: Sequence[_InferredSubtopology]
+    known: Mapping[str, int]
+    assumptions: list[str] = field(
+        default_factory=lambda: [
+            "inferred from assignments and topic names: sinks and co-partitioned topics are not known, repartition "
+            "topics keep the partitions they have, changelogs are assumed to be compacted only"
+        ]
     )
 
+    def topology(self, subscribed: Collection[str]) -> DescribedTopology:
+        """Raises InputError."""
+        self._note_gaps(subscribed)
+        self._check_known()
+        self._place_changelogs()
+        self._place_source_changelogs()
+        topology = GroupTopology(tuple(map(self._subtopology, self.subtopologies)))
+        return DescribedTopology(topology, tuple(self.assumptions))
 
-def _said_of_what_is_missing(seen: Sequence[_InferredSubtopology], subscribed: Collection[str]) -> Iterator[str]:
-    assigned = {topic for each in seen for topic in each.topics}
-    idle = sorted(set(subscribed) - assigned)
-    if idle:
-        yield f"subscribed, but in no task that was seen, and so left out: {', '.join(idle)}"
-    ids = {each.id for each in seen}
-    gaps = [str(number) for number in range(max(ids)) if number not in ids]
-    if gaps:
-        yield f"no task of subtopology {', '.join(gaps)} was seen: a global store, or not assigned yet; left out"
-
-
-def _place_changelogs(
-    seen: Sequence[_InferredSubtopology],
-    application_id: str,
-    partition_counts: Mapping[str, int],
-    known: Mapping[str, int],
-    assumptions: list[str],
-) -> None:
-    """Changelogs whose place is certain come first, so that a subtopology which still needs one is preferred for the
-    others.
-    """
-    sums_known = any(each.stateful for each in seen)
-    unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
-    for topic in sorted(partition_counts):
-        if not (topic.startswith(f"{application_id}-") and topic.endswith(_CHANGELOG)):
-            continue
-        store = topic[len(application_id) + 1 : -len(_CHANGELOG)]
-        fitting = [
-            each
-            for each in seen
-            if known.get(topic, each.id) == each.id
-            and each.tasks == partition_counts[topic]
-            and (each.stateful or not sums_known)
-        ]
-        named = [each for each in fitting if _speaks_of(store, each, application_id)]
-        if not fitting:
-            assumptions.append(
-                f"{topic} has {partition_counts[topic]} partitions, as no subtopology with state has: left out"
+    def _note_gaps(self, subscribed: Collection[str]) -> None:
+        idle = sorted(set(subscribed).difference(*(each.topics for each in self.subtopologies)))
+        if idle:
+            self.assumptions.append(f"subscribed, but in no task that was seen, and so left out: {', '.join(idle)}")
+        ids = {each.id for each in self.subtopologies}
+        gaps = [str(number) for number in range(max(ids)) if number not in ids]
+        if gaps:
+            self.assumptions.append(
+                f"no task of subtopology {', '.join(gaps)} was seen: a global store, or not assigned yet; left out"
             )
-        elif len(named) == 1 or len(fitting) == 1:
-            (named if len(named) == 1 else fitting)[0].stores.append(SubtopologyStore(store, topic, None, LOGGED))
-        else:
-            unsure.append((store, topic, named or fitting))
-    unsure.sort(key=lambda each: -max(_words_in_common(each[0], one, application_id) for one in each[2]))
-    for store, topic, fitting in unsure:
-        chosen = min(fitting, key=lambda each: _unlikely(store, each, application_id))
-        chosen.stores.append(SubtopologyStore(store, topic, None, LOGGED))
-        others = ", ".join(str(each.id) for each in fitting if each is not chosen)
-        assumptions.append(f"{topic} is assumed to belong to subtopology {chosen.id}; it could belong to {others}")
 
+    def _check_known(self) -> None:
+        ids = {each.id: each for each in self.subtopologies}
+        for topic, subtopology in self.known.items():
+            where = f"changelogs[{topic!r}]"
+            if subtopology not in ids:
+                raise InputError(f"no task of subtopology {subtopology} was seen", where)
+            if not topic.endswith(_CHANGELOG) and topic not in ids[subtopology].topics:
+                raise InputError(f"is neither a changelog nor read by subtopology {subtopology}", where)
 
-def _unlikely(store: str, seen: _InferredSubtopology, application_id: str) -> tuple[int, bool, bool, int]:
-    """Sorts likely subtopologies first: words in common, no changelog yet, a repartition topic (which an aggregate
-    reads).
-    """
-    aggregates = any(_is_repartition(topic, application_id) for topic in seen.topics)
-    return -_words_in_common(store, seen, application_id), bool(seen.stores), not aggregates, seen.id
+    def _place_changelogs(self) -> None:
+        """Changelogs whose place is certain come first, so that a subtopology which still needs one is preferred for
+        the others.
+        """
+        sums_known = any(each.stateful for each in self.subtopologies)
+        unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
+        for topic, partitions in sorted(self.partition_counts.items()):
+            if not (topic.startswith(f"{self.application_id}-") and topic.endswith(_CHANGELOG)):
+                continue
+            store = topic[len(self.application_id) + 1 : -len(_CHANGELOG)]
+            fitting = [
+                each
+                for each in self.subtopologies
+                if self.known.get(topic, each.id) == each.id
+                and each.tasks == partitions
+                and (each.stateful or not sums_known)
+            ]
+            named = [each for each in fitting if self._is_named_after(store, each)]
+            if not fitting:
+                self.assumptions.append(
+                    f"{topic} has {partitions} partitions, as no subtopology with state has: left out"
+                )
+            elif len(named) == 1 or len(fitting) == 1:
+                (named if len(named) == 1 else fitting)[0].stores.append(SubtopologyStore(store, topic, None, LOGGED))
+            else:
+                unsure.append((store, topic, named or fitting))
+        unsure.sort(key=lambda each: -max(self._words_in_common(each[0], one) for one in each[2]))
+        for store, topic, fitting in unsure:
+            chosen = min(fitting, key=lambda each: self._unlikely(store, each))
+            chosen.stores.append(SubtopologyStore(store, topic, None, LOGGED))
+            others = ", ".join(str(each.id) for each in fitting if each is not chosen)
+            self.assumptions.append(
+                f"{topic} is assumed to belong to subtopology {chosen.id}; it could belong to {others}"
+            )
 
+    def _place_source_changelogs(self) -> None:
+        """Place those that the caller names. A subtopology with state but no changelog is restored from a source
+        topic.
+        """
+        for each in self.subtopologies:
+            named = sorted(topic for topic in each.topics if topic in self.known)
+            each.stores += [SubtopologyStore(f"{topic}-STORE", None, topic, LOGGED) for topic in named]
+            if not each.stateful or each.stores:
+                continue
+            topics = sorted(topic for topic in each.topics if not self._is_repartition(topic))
+            if not topics:
+                self.assumptions.append(
+                    f"subtopology {each.id} has state, but no changelog was found: assumed to be stateless"
+                )
+                continue
+            each.stores.append(SubtopologyStore(f"{topics[0]}-STORE", None, topics[0], LOGGED))
+            others = f"; it could be {', '.join(topics[1:])}" if topics[1:] else ""
+            self.assumptions.append(
+                f"subtopology {each.id} has state and no changelog: assumed to be restored from source topic "
+                f"{topics[0]}{others}"
+            )
 
-def _words_in_common(store: str, seen: _InferredSubtopology, application_id: str) -> int:
-    of_topics = {word for topic in seen.topics for word in _words(topic)} - _words(application_id)
-    return len(_words(store) & of_topics)
+    def _subtopology(self, seen: _InferredSubtopology) -> Subtopology:
+        repartition = tuple(
+            RepartitionTopic(topic, self.partition_counts.get(topic, seen.tasks))
+            for topic in seen.topics
+            if self._is_repartition(topic)
+        )
+        return Subtopology(seen.id, seen.topics, repartition, stores=tuple(seen.stores))
+
+    def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
+        """Sorts likely subtopologies first: words in common, no changelog yet, a repartition topic (which an aggregate
+        reads).
+        """
+        aggregates = any(map(self._is_repartition, seen.topics))
+        return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id
+
+    def _words_in_common(self, store: str, seen: _InferredSubtopology) -> int:
+        of_topics = {word for topic in seen.topics for word in _words(topic)} - _words(self.application_id)
+        return len(_words(store) & of_topics)
+
+    def _is_named_after(self, store: str, seen: _InferredSubtopology) -> bool:
+        """Kafka names a table's store after its topic, and the repartition topic before an aggregate after the
+        aggregate's store.
+        """
+        topic_of_table, named_by_kafka, _ = store.rpartition(_STORE_OF_TOPIC)
+        return f"{self.application_id}-{store}{_REPARTITION}" in seen.topics or (
+            bool(named_by_kafka) and topic_of_table in seen.topics
+        )
+
+    def _is_repartition(self, topic: str) -> bool:
+        prefix = f"{self.application_id}-"
+        return topic.startswith(prefix) and is_repartition_name(topic[len(prefix) :])
 
 
 def _words(name: str) -> set[str]:
-    return {word for word in _WORD.findall(name.lower()) if word not in _SAYS_NOTHING}
-
-
-def _speaks_of(store: str, seen: _InferredSubtopology, application_id: str) -> bool:
-    """Kafka names a table's store after its topic, and the repartition topic before an aggregate after the aggregate's
-    store.
-    """
-    topic_of_table, named_by_kafka, _ = store.rpartition(_STORE_OF_TOPIC)
-    return f"{application_id}-{store}{_REPARTITION}" in seen.topics or (
-        bool(named_by_kafka) and topic_of_table in seen.topics
-    )
-
-
-def _place_source_changelogs(
-    seen: Sequence[_InferredSubtopology], application_id: str, known: Mapping[str, int], assumptions: list[str]
-) -> None:
-    """Places those that the caller names. A subtopology with state but no changelog is restored from a source topic."""
-    for each in seen:
-        named = sorted(topic for topic in each.topics if topic in known)
-        each.stores += [SubtopologyStore(f"{topic}-STORE", None, topic, LOGGED) for topic in named]
-        if not each.stateful or each.stores:
-            continue
-        topics = sorted(topic for topic in each.topics if not _is_repartition(topic, application_id))
-        if not topics:
-            assumptions.append(f"subtopology {each.id} has state, but no changelog was found: assumed to be stateless")
-            continue
-        each.stores.append(SubtopologyStore(f"{topics[0]}-STORE", None, topics[0], LOGGED))
-        others = f"; it could be {', '.join(topics[1:])}" if topics[1:] else ""
-        assumptions.append(
-            f"subtopology {each.id} has state and no changelog: assumed to be restored from source topic "
-            f"{topics[0]}{others}"
-        )
-
-
-def _check_known(seen: Sequence[_InferredSubtopology], known: Mapping[str, int]) -> None:
-    ids = {each.id: each for each in seen}
-    for topic, subtopology in known.items():
-        where = f"changelogs[{topic!r}]"
-        if subtopology not in ids:
-            raise InputError(f"no task of subtopology {subtopology} was seen", where)
-        if not topic.endswith(_CHANGELOG) and topic not in ids[subtopology].topics:
-            raise InputError(f"is neither a changelog nor read by subtopology {subtopology}", where)
-
-
-def _subtopology(seen: _InferredSubtopology, application_id: str, partition_counts: Mapping[str, int]) -> Subtopology:
-    return Subtopology(
-        id=seen.id,
-        source_topics=seen.topics,
-        repartition_source_topics=tuple(
-            RepartitionTopic(topic, partition_counts.get(topic, seen.tasks))
-            for topic in seen.topics
-            if _is_repartition(topic, application_id)
-        ),
-        stores=tuple(seen.stores),
-    )
-
-
-def _is_repartition(topic: str, application_id: str) -> bool:
-    prefix = f"{application_id}-"
-    return topic.startswith(prefix) and is_repartition_name(topic[len(prefix) :])
+    return {word for word in _WORD.findall(name.lower()) if word not in _UNINFORMATIVE}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignor.topology.definition import Node, ProcessorNode, SinkNode, SourceNode, TopologyDefinition
@@ -317,9 +317,7 @@ class _ShownJoins:
 
 
 def _sources_above(
-    definition: TopologyDefinition,
-    users: Mapping[str, Sequence[ProcessorNode]],
-    unnoted: Mapping[str, frozenset[str]],
+    definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], unnoted: Mapping[str, frozenset[str]]
 ) -> dict[str, Sources]:
     """The source nodes that a node's records come from, as Kafka notes them: a source has itself, a cogroup none, and
     the result of a join with a table those of the table as well.
@@ -369,14 +367,7 @@ def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence
             fillers = [each.name for store in node.stores for each in users[store] if _FILLER.fullmatch(each.name)]
             own_stores = [int(match[1]) for match in map(_STORE_OF_JOIN.fullmatch, node.stores) if match]
             order[name] = max((order[name], *own_stores, *map(order.__getitem__, (*fillers, *node.parents))))
-    of_call: dict[str, int] = {}
-    for name, match in ((name, _NAMED_JOIN.fullmatch(name)) for name in order):
-        if match is not None:
-            of_call[match["name"]] = max(order[name], of_call.get(match["name"], -1))
-    return {
-        name: of_call[match["name"]] if (match := _NAMED_JOIN.fullmatch(name)) is not None else number
-        for name, number in order.items()
-    }
+    return _equal_in_a_call(order, max)
 
 
 def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> dict[str, int]:
@@ -397,14 +388,16 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
     for name in definition.nodes:
         of(name)
-    of_call: dict[str, int] = {}
-    for name, match in ((name, _NAMED_JOIN.fullmatch(name)) for name in latest):
-        if match is not None:
-            of_call[match["name"]] = min(latest[name], of_call.get(match["name"], _NO_CALL_LATER))
-    return {
-        name: max(order[name], of_call[match["name"]]) if (match := _NAMED_JOIN.fullmatch(name)) is not None else number
-        for name, number in latest.items()
-    }
+    return {name: max(order[name], number) for name, number in _equal_in_a_call(latest, min).items()}
+
+
+def _equal_in_a_call(numbers: Mapping[str, int], choose: Callable[[Iterable[int]], int]) -> dict[str, int]:
+    """`numbers` of nodes, with one number for all nodes of a join that has a name of the user's own."""
+    of_call: dict[str, list[int]] = {}
+    joins = {name: match["name"] for name in numbers if (match := _NAMED_JOIN.fullmatch(name)) is not None}
+    for name, call in joins.items():
+        of_call.setdefault(call, []).append(numbers[name])
+    return {name: choose(of_call[joins[name]]) if name in joins else number for name, number in numbers.items()}
 
 
 def _is_cogroup_aggregate(definition: TopologyDefinition, name: str) -> bool:

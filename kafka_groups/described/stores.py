@@ -6,26 +6,131 @@ read from one topic, that topic serves as changelog. Nor does the text say which
 changelog do; while there is no changelog, the store's name may.
 
 A leader that creates missing topics cannot conclude that: the topology may have a new store, or the leader before it
-died while it was creating them. An unneeded empty changelog does no harm, a missing one stops a task. A store in
-doubt gets a changelog that loses nothing. Source: `InternalTopologyBuilder`,
+died while it was creating them. An unneeded empty changelog does no harm, a missing one stops a task. A store of
+unknown kind gets a changelog that loses nothing. Source: `InternalTopologyBuilder`,
 `TableSourceNode`.
+
+A store is key-value, windowed or versioned.
+
+By names: the DSL generates a name for each store that the user does not name, and the name shows the call. Only a table
+can be versioned, and only with a store of the user's own, which has the user's name. A store that the user named can be
+what the processors that use it allow. How long a windowed or versioned store keeps its records is in no name.
+
+By the configs of an existing changelog: only Kafka Streams sets them when it creates the topic, and each kind of store
+leaves its own mark: a windowed one deletes by time with the store's retention, a versioned one keeps records from
+compaction for a while. What the application's `topic.` configs set on every internal topic marks nothing. All other
+configs count as the store's own (`withLoggingEnabled`), so a changelog that was deleted is created again as it was.
+
+Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
+`WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.near_names import near_name
+from assignor.names.near_names import near_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition, node_groups
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
-from assignor.topology.internal_topics import CLEANUP_POLICY, RETENTION_MS
-from kafka_groups.described.existing_changelogs import changelog_of_configs
-from kafka_groups.described.store_kinds import JOIN_WINDOW, KEY_VALUE, StoreKinds, possible_kinds
+from assignor.topology.internal_topics import (
+    CLEANUP_POLICY,
+    MIN_COMPACTION_LAG_MS,
+    RETENTION_MS,
+    VERSIONED_ADDITIONAL_COMPACTION_LAG_MS,
+    InternalTopic,
+)
+
+StoreKinds = tuple[ChangelogType, ...]
+"""Those that are possible, in the order of `ChangelogType`."""
+
+KEY_VALUE: StoreKinds = (ChangelogType.UNWINDOWED,)
+_TABLE: StoreKinds = (ChangelogType.UNWINDOWED, ChangelogType.VERSIONED)
+_AGGREGATE: StoreKinds = (ChangelogType.UNWINDOWED, ChangelogType.WINDOWED)
+JOIN_WINDOW: StoreKinds = (ChangelogType.WINDOWED,)
+_ANY: StoreKinds = tuple(ChangelogType)
+
+_NUMBER = r"-\d{10}"
+_AGGREGATE_STORE = re.compile(rf"(?:COGROUP)?KSTREAM-(?:AGGREGATE|REDUCE)-STATE-STORE{_NUMBER}", re.ASCII)
+_GENERATED_STORE = re.compile(rf".+-STATE-STORE{_NUMBER}", re.ASCII)
+_JOIN_WINDOW_STORE = re.compile(
+    rf"(?:KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER){_NUMBER}|.+-(?:outer-)?(?:this|other)-join)-store", re.ASCII
+)
+_JOIN_HELPER = re.compile(rf"KSTREAM-OUTERSHARED{_NUMBER}-store|.+-(?:outer|left)-shared-join-store", re.ASCII)
+_FOREIGN_KEY_STORE = re.compile(r"(.+)-subscription-store", re.ASCII)
+_JOIN_WINDOW_USER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII)
+_TABLE_USER = re.compile(rf"(?:KTABLE-[A-Z-]+|KSTREAM-TOTABLE){_NUMBER}", re.ASCII)
+
+
+def possible_kinds(store: str, users: Sequence[ProcessorNode], repartition_topics: Collection[str]) -> StoreKinds:
+    """`users`: the processors that use the store, the one that fills it first. `repartition_topics`: of the topology,
+    under their short names.
+    """
+    if _AGGREGATE_STORE.fullmatch(store):
+        return _AGGREGATE
+    foreign_key = _FOREIGN_KEY_STORE.fullmatch(store)
+    if foreign_key and f"{foreign_key[1]}-subscription-registration-topic" in repartition_topics:
+        return KEY_VALUE
+    is_buffer = store == f"{users[0].name}-Buffer"  # of a stream's records that wait for a table with a grace period
+    if is_buffer or _GENERATED_STORE.fullmatch(store) or _JOIN_HELPER.fullmatch(store):
+        return KEY_VALUE
+    if _JOIN_WINDOW_STORE.fullmatch(store) or any(_JOIN_WINDOW_USER.fullmatch(user.name) for user in users):
+        return JOIN_WINDOW
+    return _TABLE if _TABLE_USER.fullmatch(users[0].name) else _ANY
+
+
+_DELETES = "delete"
+_OF_A_REASSIGNMENT = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+"""What `kafka-reassign-partitions` sets for as long as it moves replicas."""
+
+
+def changelog_of_configs(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig:
+    """`own`: the configs set on the topic itself, without the brokers' defaults. `configs`: the application's.
+
+    A topic created from the result has the configs of `own`, and the library's own where `own` lacks them.
+    """
+    kind = _kind(own, configs)
+    expected = InternalTopic("changelog", changelog=kind).configs(configs)
+    rest = {
+        key: value
+        for key, value in own.items()
+        if key not in _OF_A_REASSIGNMENT and not _same(key, value, expected.get(key, ""))
+    }
+    return replace(kind, configs=dict(sorted(rest.items())))
+
+
+def _kind(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig:
+    for_all = configs.topic_configs
+    retention_ms = _time_ms(RETENTION_MS, own, for_all)
+    deletes = _DELETES in _policies(own.get(CLEANUP_POLICY, ""))
+    if retention_ms is not None and (deletes or CLEANUP_POLICY in for_all):
+        store_ms = retention_ms - configs.window_store_additional_retention_ms
+        return ChangelogConfig(ChangelogType.WINDOWED, retention_ms=max(0, store_ms))
+    lag_ms = _time_ms(MIN_COMPACTION_LAG_MS, own, for_all)
+    if lag_ms is not None and lag_ms >= VERSIONED_ADDITIONAL_COMPACTION_LAG_MS:
+        store_ms = lag_ms - VERSIONED_ADDITIONAL_COMPACTION_LAG_MS
+        return ChangelogConfig(ChangelogType.VERSIONED, min_compaction_lag_ms=store_ms)
+    return ChangelogConfig()
+
+
+def _time_ms(key: str, own: Mapping[str, str], for_all: Mapping[str, str]) -> int | None:
+    """None when the topic does not set it, or sets what the application sets on all of its internal topics."""
+    value = own.get(key)
+    return None if value is None or value == for_all.get(key) else int(value)
+
+
+def _same(key: str, one: str, other: str) -> bool:
+    """Policies in any order are equal: a broker may return them as it keeps them."""
+    return _policies(one) == _policies(other) if key == CLEANUP_POLICY else one == other
+
+
+def _policies(value: str) -> frozenset[str]:
+    return frozenset(value.replace(" ", "").split(","))
+
 
 _KIND_WORDS = {
     ChangelogType.UNWINDOWED: "key-value",
@@ -37,6 +142,7 @@ _GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re
 _NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
 """The windows of a join keep records with equal keys. Source: `StreamJoinedStoreFactory`."""
 _KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
+_FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_retention_ms", "key_value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +162,13 @@ class StoreFacts:
     key_value: Collection[str] = frozenset()
     reuses_source_topics: bool | None = None
 
+    def stores(self) -> frozenset[str]:
+        """The stores that a fact names."""
+        return frozenset(store for each in _FIELDS_BY_STORE for store in getattr(self, each))
+
     def __bool__(self) -> bool:
         """Whether a fact names a store."""
-        return any(
-            (self.not_logged, self.source_changelogs, self.retention_ms, self.history_retention_ms, self.key_value)
-        )
+        return bool(self.stores())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +211,11 @@ def described_stores(
     it has one.
     """
     users = users_of_stores(definition)
+    named = facts.stores()
     _check_facts(definition, users, facts)
     topics = {store: f"{application_id}-{store}-changelog" for store in users}
     there = {store for store, topic in topics.items() if topic in (seen.partition_counts or {})}
-    telling = seen.partition_counts is not None and (has_run or bool(there))
+    shows_changelogs = seen.partition_counts is not None and (has_run or bool(there))
     stores: dict[str, StoreDefinition] = {}
     assumptions: list[str] = []
     guessed: list[str] = []
@@ -115,30 +224,32 @@ def described_stores(
     assumed: list[str] = []
     open_: dict[str, str] = {}
     for store in users:
-        reusable = None if store in there or _is_named(store, facts) else _reusable_topic(definition, users[store])
+        reusable = None if store in there or store in named else _reusable_topic(definition, users[store])
         known = _known(store, facts)
-        if known is None and reusable is not None and reusable.certain and facts.reuses_source_topics:
-            known = StoreDefinition(store, LOGGED, reusable.topic)
-        elif reusable is not None and creates_missing and (facts.reuses_source_topics is None or not reusable.certain):
-            open_[store] = reusable.topic
-        if not _is_named(store, facts) and (store not in there or topics[store] not in (seen.changelog_configs or {})):
+        if reusable is not None:
+            topic, is_certain = reusable
+            if is_certain and facts.reuses_source_topics:
+                known = StoreDefinition(store, LOGGED, topic)
+            elif creates_missing and (facts.reuses_source_topics is None or not is_certain):
+                open_[store] = topic
+        if store not in named and (store not in there or topics[store] not in (seen.changelog_configs or {})):
             assumed.append(store)
         if known is not None:
             stores[store] = known
-        elif store in there or not telling or creates_missing:
+        elif store in there or not shows_changelogs or creates_missing:
             kinds = possible_kinds(store, users[store], definition.repartition_topics)
             changelog = _changelog(store, topics[store], seen, facts, kinds)
             stores[store] = StoreDefinition(store, changelog or (_KEPT_FOR_EVER if kinds == JOIN_WINDOW else LOGGED))
             guessed += [] if store in there else [store]
             if changelog is None and not (store in there and seen.changelog_configs is None):
-                (endless if kinds == JOIN_WINDOW else unknown).append(f"{store} ({_in_words(kinds)})")
+                (endless if kinds == JOIN_WINDOW else unknown).append(f"{store} ({_kinds_text(kinds)})")
         else:
-            topic = _table_topic(definition, store, users[store])
-            stores[store] = StoreDefinition(store, None if topic is None else LOGGED, topic)
-            what = "not logged" if topic is None else f"restored from its source topic {topic}"
+            table_topic = _table_topic(definition, store, users[store])
+            stores[store] = StoreDefinition(store, None if table_topic is None else LOGGED, table_topic)
+            what = "not logged" if table_topic is None else f"restored from its source topic {table_topic}"
             assumptions.append(f"{topics[store]} is not on the cluster: store {store} assumed to be {what}")
     if open_:
-        raise InputError(_how_to_tell(open_), "stores")
+        raise InputError(_ambiguous_changelogs(open_), "stores")
     if guessed:
         assumptions.append(f"assumed to be logged, each to a changelog of its own: {', '.join(guessed)}")
     if unknown:
@@ -148,16 +259,10 @@ def described_stores(
     return DescribedStores(stores, tuple(assumptions), (*unknown, *endless), tuple(assumed))
 
 
-@dataclass(frozen=True, slots=True)
-class _ReusableTopic:
-    """A topic that may serve as changelog. `certain`: in an optimized topology it does, as that of a table."""
+def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> tuple[str, bool] | None:
+    """A topic that may serve as changelog, and whether it certainly does in an optimized topology, as that of a table.
 
-    topic: str
-    certain: bool
-
-
-def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> _ReusableTopic | None:
-    """The source topic of a table of the DSL, or of what may be a read-only store: its processor has a name of the
+    The source topic of a table of the DSL, or of what may be a read-only store: its processor has a name of the
     user's own, reads one topic and forwards to nobody.
     """
     for user in users:
@@ -165,15 +270,15 @@ def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNod
         if len(read) != 1 or read[0] in definition.repartition_topics:
             continue
         if _DSL_TABLE.fullmatch(user.name):
-            return _ReusableTopic(read[0], certain=True)
+            return read[0], True
         if not _GENERATED_NODE.fullmatch(user.name) and not any(
             user.name in node.parents for node in definition.nodes.values()
         ):
-            return _ReusableTopic(read[0], certain=False)
+            return read[0], False
     return None
 
 
-def _how_to_tell(open_: Mapping[str, str]) -> str:
+def _ambiguous_changelogs(open_: Mapping[str, str]) -> str:
     stores = ", ".join(f"{store} (of topic {topic})" for store, topic in open_.items())
     one, topic = next(iter(open_.items()))
     return (
@@ -182,17 +287,6 @@ def _how_to_tell(open_: Mapping[str, str]) -> str:
         "application's properties with --config-file, or --config topology.optimization=none or all, or for each store "
         f"one of --store {one}=topic:{topic} and --store {one}=key-value"
     )
-
-
-def _is_named(store: str, facts: StoreFacts) -> bool:
-    facts_by_store = (
-        facts.not_logged,
-        facts.source_changelogs,
-        facts.retention_ms,
-        facts.history_retention_ms,
-        facts.key_value,
-    )
-    return any(store in each for each in facts_by_store)
 
 
 def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
@@ -218,7 +312,7 @@ def _changelog(
     return LOGGED if kinds == KEY_VALUE else None
 
 
-def _in_words(kinds: StoreKinds) -> str:
+def _kinds_text(kinds: StoreKinds) -> str:
     words = [_KIND_WORDS[kind] for kind in kinds]
     if len(words) == 1:
         return f"{words[0]}, retention not known"
@@ -256,11 +350,11 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
 def _check_facts(
     definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], facts: StoreFacts
 ) -> None:
-    _check_names(users, "not_logged", facts.not_logged)
-    _check_names(users, "source_changelogs", facts.source_changelogs)
-    _check_names(users, "retention_ms", facts.retention_ms)
-    _check_names(users, "history_retention_ms", facts.history_retention_ms)
-    _check_names(users, "key_value", facts.key_value)
+    for option in _FIELDS_BY_STORE:
+        for name in getattr(facts, option):
+            if name not in users:
+                near = near_name(name, users)
+                raise InputError(f"no processor uses a store {name}{f'; is it {near}?' if near else ''}", option)
     groups = [frozenset(names) for names in node_groups(definition).values()]
     for store, topic in facts.source_changelogs.items():
         where = f"source_changelogs[{store!r}]"
@@ -273,10 +367,3 @@ def _check_facts(
     for store in facts.history_retention_ms:
         if store in facts.retention_ms:
             raise InputError("is also given as windowed", f"history_retention_ms[{store!r}]")
-
-
-def _check_names(stores: Collection[str], option: str, names: Iterable[str]) -> None:
-    for name in names:
-        if name not in stores:
-            near = near_name(name, stores)
-            raise InputError(f"no processor uses a store {name}{f'; is it {near}?' if near else ''}", option)

@@ -109,41 +109,32 @@ def _blocks(text: str) -> list[_Block]:
         elif words["kind"] == "Sub-topology" and not blocks:
             blocks.append(_Block(number))
         if blocks and not words["header"] and not named:
-            _read_line(blocks[-1], _DescribedLine(number, line, words, rest))
+            _read_line(blocks[-1], number, words, rest)
     return blocks
 
 
-@dataclass(frozen=True, slots=True)
-class _DescribedLine:
-    """A line with words of a description; `rest`: what follows them."""
-
-    number: int
-    text: str
-    words: re.Match[str]
-    rest: str
-
-
-def _read_line(block: _Block, line: _DescribedLine) -> None:
-    kind, arrow = line.words["kind"], line.words["arrow"]
-    subtopology = _SUBTOPOLOGY.match(line.rest) if kind == "Sub-topology" else None
-    node = _node(kind, line) if kind in _MARKS else None
-    if subtopology is None and (not block.subtopologies or (node is None and not (arrow and line.rest))):
-        _leave_out(block, line.number, line.text)
+def _read_line(block: _Block, number: int, words: re.Match[str], rest: str) -> None:
+    """Take a line with words of a description. `rest`: what follows them."""
+    kind, arrow = words["kind"], words["arrow"]
+    subtopology = _SUBTOPOLOGY.match(rest) if kind == "Sub-topology" else None
+    node = _node(kind, number, rest) if kind in _MARKS else None
+    if subtopology is None and (not block.subtopologies or (node is None and not (arrow and rest))):
+        _leave_out(block, number, words.string)
         return
     if block.named is not None:
         raise InputError(f"named topologies cannot be read (this one is {block.named!r})", _at(block.line))
     if block.strange is not None:
         raise InputError(
-            f"is no part of a topology's description, though line {line.number} is: {_excerpt(block.strange[1])}",
+            f"is no part of a topology's description, though line {number} is: {_excerpt(block.strange[1])}",
             _at(block.strange[0]),
         )
-    block.before = line.text[: line.words.start()].strip()
+    block.before = words.string[: words.start()].strip()
     if subtopology is not None:
-        block.subtopologies.append(ReadSubtopology(int(subtopology["id"]), line.number, bool(subtopology["global"])))
+        block.subtopologies.append(ReadSubtopology(int(subtopology["id"]), number, bool(subtopology["global"])))
     elif node is not None:
         block.subtopologies[-1].nodes.append(node)
     else:
-        _add_edges(block.subtopologies[-1], line)
+        _add_edges(block.subtopologies[-1], number, words, rest)
 
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
@@ -157,14 +148,14 @@ def _shape_of_prefix(text: str) -> str:
     return _DIGITS.sub("0", text)
 
 
-def _node(kind: str, line: _DescribedLine) -> ReadNode | None:
+def _node(kind: str, number: int, rest: str) -> ReadNode | None:
     """None when the line is not a node after all."""
     for mark in _MARKS[kind]:
-        name, found, items = line.rest.partition(mark)
+        name, found, items = rest.partition(mark)
         if not found or not items.endswith(_ENDS[kind]):
             continue
         items = items[: -len(_ENDS[kind])]
-        node = ReadNode(kind, name, line.number)
+        node = ReadNode(kind, name, number)
         if kind == "Source":
             _read_topics(node, items)
             node.predecessors = ()
@@ -187,12 +178,12 @@ def _read_topics(node: ReadNode, items: str) -> None:
         node.pattern = items
 
 
-def _add_edges(subtopology: ReadSubtopology, line: _DescribedLine) -> None:
-    names = () if line.rest == "none" else tuple(line.rest.split(", "))
+def _add_edges(subtopology: ReadSubtopology, number: int, words: re.Match[str], rest: str) -> None:
+    names = () if rest == "none" else tuple(rest.split(", "))
     node = subtopology.nodes[-1] if subtopology.nodes else None
-    down = line.words["arrow"] == "-->"
+    down = words["arrow"] == "-->"
     if node is None or (node.successors if down else node.predecessors) is not None:
-        raise InputError(f"belongs to no node: {_excerpt(line.text.strip())}", _at(line.number))
+        raise InputError(f"belongs to no node: {_excerpt(words.string.strip())}", _at(number))
     if down:
         node.successors = names
     else:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from assignor.errors import AssignorFault
@@ -27,7 +26,7 @@ from kafka_client.errors import (
 from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
 from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.leader.lead_settings import OwnSession
-from kafka_groups.leader.own_member import LEADER_TAG
+from kafka_groups.leader.led_rebalance import leader_name
 
 PROTOCOL_TYPE = "assignor"
 PROTOCOL = "leader"
@@ -48,15 +47,15 @@ class LeadTaken(AssignorFault):
 class Election:
     """One candidate. Belongs to one event loop, as `async with`."""
 
-    def __init__(self, settings: ClientSettings, group: str, session: OwnSession, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: ClientSettings, group: str, session: OwnSession, report: Callable[[str], None]
+    ) -> None:
         self._group = group
-        self._say = say
+        self._report = report
         self._session = session
         self._membership = GroupMembership(
             settings,
-            MembershipSettings(
-                f"{group}-{LEADER_TAG}", PROTOCOL_TYPE, PROTOCOL, session.in_election_ms, _REJOIN_TIMEOUT_MS, None
-            ),
+            MembershipSettings(leader_name(group), PROTOCOL_TYPE, PROTOCOL, session.in_election_ms, _REJOIN_TIMEOUT_MS),
         )
         self._candidates = 0
 
@@ -68,9 +67,7 @@ class Election:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._membership.close()
 
     async def win(self, stand_by: bool) -> None:
@@ -84,7 +81,7 @@ class Election:
                 f"another `assignor lead` leads group {self._group!r}; start this one with --standby to take over when "
                 "it ends"
             )
-        self._say(f"standing by: another process leads group {self._group!r}")
+        self._report(f"standing by: another process leads group {self._group!r}")
         while not joined.is_leader:
             joined = await self._next()
 
@@ -113,7 +110,7 @@ class Election:
                     hint = "give one with --session-timeout-ms; for an election it is two thirds of that"
                     raise InvalidSessionTimeout(f"{error} ({hint})") from None
                 self._membership.session_timeout_ms = self._session.in_election_ms
-                self._say(
+                self._report(
                     f"the brokers refuse a session of {refused_ms} ms; the next try is {self._session.in_election_ms} "
                     "ms, which also bounds how long a dead leader holds up a rebalance"
                 )
@@ -131,7 +128,7 @@ class Election:
             except (GroupRebalancing, StaleGeneration, UnknownMember):
                 is_over = True
             except KafkaUnavailable as error:
-                self._say(f"election: {error}")
+                self._report(f"election: {error}")
 
     async def _join(self, reason: str) -> JoinedGeneration:
         while True:

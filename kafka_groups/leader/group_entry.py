@@ -22,9 +22,10 @@ from kafka_client.admin.groups import ConsumerGroupDescription
 from kafka_client.errors import InconsistentProtocol, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+from kafka_groups.leader.led_rebalance import PROTOCOL, PROTOCOL_TYPE
+from rebalance_analysis.presentation.quantities import counted
 
-_LOOK_AGAIN_S = 1.0
+_POLL_INTERVAL_S = 1.0
 LEAVES_AT_ONCE = "it did not get the lead, and takes no tasks"
 
 CLASSIC = "classic"
@@ -72,11 +73,10 @@ def assess_group(group: ConsumerGroupDescription, group_type: str | None, group_
 
 
 def _led_by_another(group: str, members: int) -> str:
-    count = f"{members} member{'s' if members != 1 else ''}"
     return (
-        f"group {group!r} has {count}, and one of them leads it: only the first to join an empty group can. Stop its "
-        "instances and start this first, or use --wait to join as soon as the group is empty; --join-anyway joins as "
-        "a follower, whose tasks stay idle until it leads"
+        f"group {group!r} has {counted(members, 'member')}, and one of them leads it: only the first to join an empty "
+        "group can. Stop its instances and start this first, or use --wait to join as soon as the group is empty; "
+        "--join-anyway joins as a follower, whose tasks stay idle until it leads"
     )
 
 
@@ -96,18 +96,17 @@ class LeadRefused(AssignorFault):
     """The group cannot be led now. The message says why, and what to do."""
 
 
+@dataclass(slots=True)
 class GroupEntry:
-    """The entrance of one leader into one group."""
+    """The entrance of one leader into one group. `took_over_a_rebalance`: whether the leader whose place was taken in
+    the last join had begun a generation and not assigned it.
+    """
 
-    def __init__(
-        self, settings: LeadSettings, admin: ClusterAdmin, membership: GroupMembership, say: Callable[[str], None]
-    ) -> None:
-        self._settings = settings
-        self._admin = admin
-        self._membership = membership
-        self._say = say
-        self.took_over_a_rebalance = False
-        """Whether the leader whose place was taken in the last join had begun a generation and not assigned it."""
+    settings: LeadSettings
+    admin: ClusterAdmin
+    membership: GroupMembership
+    report: Callable[[str], None]
+    took_over_a_rebalance: bool = False
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
         """Join as the leader, or a follower with --join-anyway. Raises LeadRefused, KafkaRefused, KafkaUnavailable."""
@@ -117,31 +116,31 @@ class GroupEntry:
             if found.state is LeadState.FOREIGN:
                 raise LeadRefused(found.obstacle)
             self.took_over_a_rebalance = found.state is LeadState.OURS and found.is_placing
-            if found.state is not LeadState.LED or self._settings.join_anyway:
+            if found.state is not LeadState.LED or self.settings.join_anyway:
                 joined = await self._joined(subscription(), reason)
                 if joined is not None:
                     return joined
                 continue
-            if not self._settings.wait:
+            if not self.settings.wait:
                 raise LeadRefused(found.obstacle)
             if not has_reported:
                 has_reported = True
-                group = self._settings.group
-                self._say(f"waiting until group {group!r} is empty: it has members, and one of them leads")
-            await asyncio.sleep(_LOOK_AGAIN_S)
+                group = self.settings.group
+                self.report(f"waiting until group {group!r} is empty: it has members, and one of them leads")
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
         """None when this member did not get the lead and has left."""
-        if joined.is_leader or self._settings.join_anyway:
+        if joined.is_leader or self.settings.join_anyway:
             return joined
-        await self._membership.leave(LEAVES_AT_ONCE)
+        await self.membership.leave(LEAVES_AT_ONCE)
         return None
 
     async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
         """None when another member leads and this one has left."""
         while True:
             try:
-                return await self.stay_or_leave(await self._membership.join(subscription, reason))
+                return await self.stay_or_leave(await self.membership.join(subscription, reason))
             except (UnknownMember, StaleGeneration):
                 continue
             except InconsistentProtocol as error:
@@ -150,6 +149,6 @@ class GroupEntry:
                 ) from None
 
     async def _assessment(self) -> LeadAssessment:
-        group_type = await self._membership.group_type()
-        group = await self._admin.describe_group(self._settings.group)
-        return assess_group(group, group_type, self._settings.group_instance_id)
+        group_type = await self.membership.group_type()
+        group = await self.admin.describe_group(self.settings.group)
+        return assess_group(group, group_type, self.settings.group_instance_id)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +18,6 @@ from assignor.types import JAVA_INT_MAX
 from assignor_cli.console import say
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
-from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.kafka_command_options import (
     KAFKA,
     ClientProperties,
@@ -28,12 +26,14 @@ from kafka_groups.kafka_command_options import (
     NotCopartitioned,
     Stores,
     TokenFile,
+    client_properties,
+    coordinator_address,
 )
 
 if TYPE_CHECKING:
     from kafka_client.settings.client_settings import ClientSettings
     from kafka_groups.leader.lead_settings import LeadSettings
-    from kafka_groups.leader.leading import LedApplication, Reporting
+    from kafka_groups.leader.leading import LedApplication
 
 _TOPOLOGY_HELP = "Topology#describe text, or JSON: input.topology of rebalance/1 or a whole definition."
 _CONFIG_HELP = "A placement config of the application, such as num.standby.replicas=1; repeat for more."
@@ -88,23 +88,23 @@ class LeadOptions:
 
     def client(self) -> ClientSettings:
         from kafka_client.settings.client_settings import client_settings
-        from kafka_groups.leader.own_member import leader_client_id
+        from kafka_groups.leader.led_rebalance import leader_name
 
-        return client_settings(
-            self.bootstrap_server, {"client.id": leader_client_id(self.group), **self._client_properties()}
-        )
+        properties = {"client.id": leader_name(self.group), **client_properties(self.command_config)}
+        return client_settings(self.bootstrap_server, properties)
 
     def settings(self) -> LeadSettings:
         """Call `client` before, which checks the client's properties. Raises InputError."""
         from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
-        from kafka_groups.leader.own_member import default_instance_id
+        from kafka_groups.leader.led_rebalance import leader_name
 
+        properties = client_properties(self.command_config)
         return LeadSettings(
             self.group,
-            self.group_instance_id or default_instance_id(self.group),
+            self.group_instance_id or leader_name(self.group),
             session_timeout_ms=self.session_timeout_ms,
             retry_timeout_ms=self.round_timeout_ms,
-            metadata_max_age_ms=int(self._client_properties().get("metadata.max.age.ms", DEFAULT_METADATA_MAX_AGE_MS)),
+            metadata_max_age_ms=int(properties.get("metadata.max.age.ms", DEFAULT_METADATA_MAX_AGE_MS)),
             stand_by=self.standby,
             join_anyway=self.join_anyway,
             wait=self.wait,
@@ -112,13 +112,16 @@ class LeadOptions:
 
     def application(self) -> LedApplication:
         """Options of the command line override the application's own files. Raises InputError."""
-        from kafka_client.settings.client_settings import read_properties_file
-        from kafka_groups.application_file import configured_assignor, placement_configs, read_application_file
-        from kafka_groups.leader.definition import configs_from_options
-        from kafka_groups.leader.leading import LedApplication
-        from kafka_groups.topology_facts import TOPOLOGY_OPTIMIZATION, topology_facts
+        from kafka_groups.application import (
+            TOPOLOGY_OPTIMIZATION,
+            configured_assignor,
+            placement_configs,
+            read_application_file,
+            topology_facts,
+        )
+        from kafka_groups.leader.leading import LedApplication, configs_from_options
 
-        properties = {} if self.config_file is None else read_properties_file(self.config_file)
+        properties = client_properties(self.config_file)
         optimization = None if self.config_file is None else properties.get(TOPOLOGY_OPTIMIZATION, "none")
         given = configs_from_options(self.config or [])
         optimization = given.pop(TOPOLOGY_OPTIMIZATION, optimization)
@@ -126,17 +129,6 @@ class LeadOptions:
         facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or (), optimization)
         assignor = self.assignor or configured_assignor(properties)
         return LedApplication(read_application_file(self.topology), configs, assignor, facts)
-
-    def reporting(self) -> Reporting:
-        from kafka_groups.leader.leading import Reporting
-
-        coordinator = None if self.coordinator is None else CoordinatorAddress(self.coordinator, self.token_file)
-        return Reporting(self.output, coordinator)
-
-    def _client_properties(self) -> Mapping[str, str]:
-        from kafka_client.settings.client_settings import read_properties_file
-
-        return {} if self.command_config is None else read_properties_file(self.command_config)
 
 
 @options_of(options=LeadOptions)
@@ -150,9 +142,8 @@ def lead(options: LeadOptions) -> None:
     """
     from kafka_groups.leader.leading import lead_until_stopped
 
-    logging.getLogger("aiokafka").setLevel(
-        logging.CRITICAL
-    )  # this program reports in its own words everything that the user has to know
+    # this program reports in its own words everything that the user has to know
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     client, settings = options.client(), options.settings()
-    reporting, application = options.reporting(), options.application()
-    asyncio.run(lead_until_stopped(client, settings, application, reporting, say))
+    coordinator = coordinator_address(options.coordinator, options.token_file)
+    asyncio.run(lead_until_stopped(client, settings, options.application(), options.output, coordinator, say))

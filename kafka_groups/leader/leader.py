@@ -19,32 +19,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import GroupRebalancing, KafkaUnavailable, StaleGeneration, UnknownMember
+from kafka_client.event_loop import first_of
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
-from kafka_groups.interrupted_generations import OVERTAKEN, interrupted_document
 from kafka_groups.leader.group_entry import GroupEntry
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members
-from kafka_groups.leader.own_member import own_subscription
-from kafka_groups.leader.progress_text import progress_text, seen_rebalance, why_in_words
+from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members, own_subscription
 from kafka_groups.leader.rebalance_decider import DecidedRebalance, LedRebalanceFailed, RebalanceDecider
-from kafka_groups.leader.rebalance_records import RebalanceRecords
+from kafka_groups.leader.rebalance_records import RebalanceRecords, progress_text, seen_rebalance, trigger_text
 from kafka_groups.leader.source_topics import (
     PartitionCounts,
-    change_in_words,
-    mismatch_in_words,
+    change_text,
+    mismatch_text,
     partitions_after,
     partitions_without_owner,
 )
+from kafka_groups.rebalance_reports import OVERTAKEN, interrupted_document
 from rebalance_analysis.history.past_rebalance import SeenRebalance
-
-T = TypeVar("T")
+from rebalance_analysis.presentation.quantities import counted
 
 _UNREACHABLE_PAUSE_S = 1.0
 _HEARTBEATS_PER_SESSION = 4
@@ -75,7 +73,7 @@ class Leader:
         membership: GroupMembership,
         work: RebalanceDecider,
         records: RebalanceRecords,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         session_timeout_ms: Callable[[], int],
     ) -> None:
         """`session_timeout_ms`: returns the time-out that the next join should ask for."""
@@ -83,10 +81,10 @@ class Leader:
         self._session_timeout_ms = session_timeout_ms
         self._admin = admin
         self._membership = membership
-        self._entry = GroupEntry(settings, admin, membership, say)
+        self._entry = GroupEntry(settings, admin, membership, report)
         self._work = work
         self._records = records
-        self._say = say
+        self._report = report
         self._version = LATEST_SUPPORTED_VERSION
         self._seen: SeenRebalance | None = None
         self._reason = ""
@@ -108,10 +106,10 @@ class Leader:
             except (GroupRebalancing, StaleGeneration):
                 joined = await self._patiently(self._rejoined)
             except UnknownMember:
-                self._say("the group no longer knows this member: its session expired or it was removed")
+                self._report("the group no longer knows this member: its session expired or it was removed")
                 joined = await self._patiently(self._joined_as_new_member)
             except KafkaUnavailable as error:
-                self._say(str(error))
+                self._report(str(error))
                 joined = await self._patiently(self._rejoined)
 
     async def _rejoined(self) -> JoinedGeneration:
@@ -133,7 +131,7 @@ class Leader:
             except StaleGeneration:
                 continue
             except KafkaUnavailable as error:
-                self._say(str(error))
+                self._report(str(error))
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
     async def _generation(self, joined: JoinedGeneration) -> JoinedGeneration | None:
@@ -153,7 +151,7 @@ class Leader:
         while not watched.reason:
             needs_session = self._needs_another_session if joined.is_leader and joined.can_resume else None
             watches = (self._probing(watched.probing_at_ms), self._topics_change(watched.partitions))
-            reason = await _first(self._send_heartbeats(needs_session), *watches)
+            reason = await first_of(self._send_heartbeats(needs_session), *watches)
             if reason is not _NEW_SESSION:
                 watched = watched._replace(reason=reason)
                 continue
@@ -163,7 +161,7 @@ class Leader:
             await self._membership.sync({})
             await self._membership.heartbeat()  # brokers apply a new session time-out from the next heartbeat on
             timeout_ms = self._membership.session_timeout_ms
-            self._say(f"session.timeout.ms is {timeout_ms} from now on, because a standby has come or gone")
+            self._report(f"session.timeout.ms is {timeout_ms} from now on, because a standby has come or gone")
         self._reason = watched.reason
         return None
 
@@ -177,14 +175,14 @@ class Leader:
         members = group_members(self._settings.group, joined_members, joined.member_id)
         self._version = members.version
         for member, fault in members.unreadable.items():
-            self._say(
+            self._report(
                 f"generation {joined.generation_id}: the subscription of member {member} cannot be read, so it gets no "
                 f"tasks; stop it ({fault})"
             )
         if members.streams:
             self._unassigned[joined.generation_id] = OVERTAKEN
         try:
-            decided = await _first(self._work.decide(joined.generation_id, members), self._send_heartbeats())
+            decided = await first_of(self._work.decide(joined.generation_id, members), self._send_heartbeats())
         except LedRebalanceFailed as failure:
             if failure.last is not None and failure.last.led is not None:
                 await self._record(joined.generation_id, failure.last.now_ms, failure.last.led)
@@ -201,9 +199,9 @@ class Leader:
         took_ms = round((time.monotonic() - began) * 1000)
         if decided.led is None:
             self._seen = None
-            self._say(f"generation {joined.generation_id}: leading a group without members of the application")
+            self._report(f"generation {joined.generation_id}: leading a group without members of the application")
             return _Watched()
-        await self._report(joined.generation_id, decided, decided.led, own_reason, took_ms)
+        await self._record_and_report(joined.generation_id, decided, decided.led, own_reason, took_ms)
         result = decided.led.result
         kept_here = decided.led.snapshot.leader_process_id is None
         return _Watched(
@@ -213,12 +211,12 @@ class Leader:
 
     def _report_mismatch(self, generation_id: int, members: GroupMembers) -> None:
         """Report a mismatch once, not in every rebalance of a roll-out."""
-        mismatch, before = mismatch_in_words(self._work.topics, members.topics), self._mismatch
+        mismatch, before = mismatch_text(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
         if mismatch and mismatch != before:
-            self._say(f"generation {generation_id}: {mismatch}")
+            self._report(f"generation {generation_id}: {mismatch}")
 
-    async def _report(
+    async def _record_and_report(
         self, generation_id: int, decided: DecidedRebalance, led: LedRebalance, own_reason: str, took_ms: int
     ) -> None:
         await self._record(generation_id, decided.now_ms, led)
@@ -226,7 +224,7 @@ class Leader:
         self._seen = await asyncio.to_thread(
             seen_rebalance, self._settings.group, generation_id, decided.now_ms, led, before
         )
-        self._say(progress_text(generation_id, led, why_in_words(self._seen, before, own_reason), took_ms))
+        self._report(progress_text(generation_id, led, trigger_text(self._seen, before, own_reason), took_ms))
 
     async def _record(self, generation_id: int, now_ms: int, led: LedRebalance) -> None:
         self._unassigned.pop(generation_id, None)
@@ -249,7 +247,7 @@ class Leader:
     async def _resume(self, joined: JoinedGeneration) -> _Watched:
         """The group kept its assignments while this leader was away. Check topics and topology for changes since."""
         await self._membership.sync({})
-        self._say(f"generation {joined.generation_id}: the lead is kept without a rebalance")
+        self._report(f"generation {joined.generation_id}: the lead is kept without a rebalance")
         wanted = (*self._work.topics, *self._work.changelogs)
         topics = await self._admin.topics(wanted)
         partitions = {name: topics[name].partitions for name in self._work.topics if name in topics}
@@ -264,10 +262,10 @@ class Leader:
 
     async def _follow(self, joined: JoinedGeneration) -> None:
         assignment = await self._membership.sync({})
-        count = len(decode_assignment(assignment).partitions) if assignment else 0
-        self._say(
-            f"generation {joined.generation_id}: following another leader, which assigned {count} "
-            f"partition{'s' if count != 1 else ''} to this member; their tasks stay idle"
+        partitions = counted(len(decode_assignment(assignment).partitions) if assignment else 0, "partition")
+        self._report(
+            f"generation {joined.generation_id}: following another leader, which assigned {partitions} to this member; "
+            "their tasks stay idle"
         )
 
     def _subscription(self) -> bytes:
@@ -283,7 +281,7 @@ class Leader:
             try:
                 await self._membership.heartbeat()
             except KafkaUnavailable as error:
-                self._say(str(error))
+                self._report(str(error))
                 continue
             if needs_another_session is not None and needs_another_session():
                 return _NEW_SESSION
@@ -314,9 +312,9 @@ class Leader:
             try:
                 topics = await self._admin.topics(self._work.topics)
             except KafkaUnavailable as error:
-                self._say(str(error))
+                self._report(str(error))
                 continue
-            change = change_in_words(before, {name: topic.partitions for name, topic in topics.items()})
+            change = change_text(before, {name: topic.partitions for name, topic in topics.items()})
             if change is not None and change == last:
                 return change
             last = change
@@ -325,15 +323,3 @@ class Leader:
 async def _never() -> str:
     await asyncio.Event().wait()
     raise AssertionError("the event is never set")
-
-
-async def _first(*coroutines: Coroutine[Any, Any, T]) -> T:
-    """The result or exception of the first coroutine to end. The others are cancelled and awaited."""
-    tasks = [asyncio.ensure_future(each) for each in coroutines]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return next(task for task in tasks if task in done).result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,9 @@
-"""One run of `assignor lead`: connect, win the election, lead, and leave.
+"""One run of `assignor lead`: define the group, connect, win the election, lead, and leave.
+
+The definition is the application's file, completed by the command line and by the topics of the cluster. The command
+line overrides the file. The text of `Topology#describe` lacks some facts. The configs of an existing changelog show the
+kind of its store. `TopologyFacts` from the command line add facts that the cluster does not show, and override the
+cluster.
 
 On a signal with a standby waiting, the process only resigns from the election, and the standby takes its place in the
 group without a rebalance. Without a standby it leaves the group, so that a JVM member leads at once.
@@ -8,31 +13,42 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignor.errors import AssignorFault
+from assignor.configs import AssignmentConfigs
+from assignor.errors import AssignorFault, InputError
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import is_class_path
-from assignor.snapshot import RebalanceSnapshot
+from assignor.recording.fields import as_assignor
+from assignor.topology.cluster import Cluster
 from coordinator_client.calls import CoordinatorAddress
 from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
 from kafka_client.errors import FencedInstance, KafkaRefused
+from kafka_client.event_loop import first_of
 from kafka_client.group_membership import GroupMembership, MembershipSettings
 from kafka_client.settings.client_settings import ClientSettings
-from kafka_groups.application_file import ApplicationFile
-from kafka_groups.leader.definition import SeenTopics, changelogs_among, definition_of
+from kafka_groups.application import DEFAULT_ASSIGNOR, ApplicationFile, TopologyFacts
+from kafka_groups.described.described_topology import topology_from_description
 from kafka_groups.leader.election import Election, LeadTaken
 from kafka_groups.leader.lead_settings import LeadSettings, OwnSession
 from kafka_groups.leader.leader import Leader
-from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+from kafka_groups.leader.led_rebalance import PROTOCOL, PROTOCOL_TYPE
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
-from kafka_groups.topology_facts import TopologyFacts
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 
 _LONGEST_WAY_OUT_S = 10.0
 _LONGEST_REPORT_S = 3.0
+_STORE_ADVICE = (
+    "say what each of these stores is before the application starts, so that its changelog is created as a JVM creates "
+    "it: --store STORE=key-value, --store STORE=retention.ms:N (windowed) or --store STORE=history.retention.ms:N "
+    "(versioned)"
+)
+
+ChangelogConfigs = Mapping[str, Mapping[str, str]]
+"""Changelog to the configs that are set on it; without changelogs whose configs this user may not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,43 +60,83 @@ class LedApplication:
     assignor: str | None
     facts: TopologyFacts = field(default_factory=TopologyFacts)
 
+    def definition(
+        self, group: str, partition_counts: Mapping[str, int], changelog_configs: ChangelogConfigs
+    ) -> tuple[RebalanceSnapshot, tuple[str, ...]]:
+        """The group without members and cluster; and sentences with the assumptions made and how to replace them.
 
-@dataclass(frozen=True, slots=True)
-class Reporting:
-    """`output`: a file or `-`; `coordinator`: the service that shows the group. None for none."""
+        `partition_counts`: topics of the cluster. Raises InputError.
+        """
+        placement = AssignmentConfigs.from_dotted({**self.file.configs, **self.configs}, "--config")
+        topology = self.file.topology
+        assumptions: tuple[str, ...] = ()
+        if topology is not None:
+            self.facts.check_unused(self.file.path)
+        else:
+            assert self.file.description is not None
+            try:
+                described = topology_from_description(
+                    self.file.description,
+                    group,
+                    partition_counts,
+                    stores=self.facts.stores,
+                    copartition=self.facts.copartition,
+                    changelog_configs=changelog_configs,
+                    configs=placement,
+                    creates_missing=True,
+                )
+            except InputError as error:
+                raise InputError(str(error), self.file.path) from None
+            topology, assumptions = described.topology, described.assumptions
+            if described.stores_of_unknown_kind:
+                assumptions = (*assumptions, _STORE_ADVICE)
+        assignor = as_assignor(self.assignor or self.file.assignor or DEFAULT_ASSIGNOR, "--assignor")
+        return RebalanceSnapshot(assignor, placement, group, topology, Cluster((), {}), {}), assumptions
 
-    output: str | None = None
-    coordinator: CoordinatorAddress | None = None
+
+def configs_from_options(options: list[str]) -> dict[str, str]:
+    """Each option is `key=value`. Raises InputError."""
+    configs: dict[str, str] = {}
+    for option in options:
+        key, separator, value = option.partition("=")
+        if not separator or not key:
+            raise InputError(f"must be key=value, not {option!r}", "--config")
+        if key in configs:
+            raise InputError(f"{key} is given twice", "--config")
+        configs[key] = value
+    return configs
 
 
 async def lead_until_stopped(
     client: ClientSettings,
     settings: LeadSettings,
     application: LedApplication,
-    reporting: Reporting,
-    say: Callable[[str], None],
+    output: str | None,
+    coordinator: CoordinatorAddress | None,
+    report: Callable[[str], None],
 ) -> None:
-    """Lead until SIGTERM or SIGINT. Raises AssignorFault, whose message is one line for the user."""
-    records = RebalanceRecords(reporting.output, reporting.coordinator, say)
+    """Lead until SIGTERM or SIGINT. `output`, `coordinator`: see `RebalanceRecords`. Raises AssignorFault, whose
+    message is one line for the user.
+    """
+    records = RebalanceRecords(output, coordinator, report)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     async with ClusterAdmin(client) as admin:
-        if not await first_contact(admin, client, stopped, say):
+        if not await first_contact(admin, client, stopped, report):
             return
-        definition = await _definition(admin, settings, application, say)
+        definition = await _definition(admin, settings, application, report)
 
         async def redefine() -> RebalanceSnapshot:
             return await _definition(admin, settings, application, lambda _: None)
 
-        task_assignor = load_own_assignor(definition.assignor) if is_class_path(definition.assignor) else None
         work = RebalanceDecider(
             admin,
             definition,
-            task_assignor,
+            load_own_assignor(definition.assignor) if is_class_path(definition.assignor) else None,
             settings.retry_timeout_ms / 1000,
-            say,
+            report,
             redefine if application.file.topology is None else None,
         )
         session = OwnSession(settings.session_timeout_ms)
@@ -93,7 +149,7 @@ async def lead_until_stopped(
             settings.group_instance_id,
         )
         async with (
-            Election(client, settings.group, session, say) as election,
+            Election(client, settings.group, session, report) as election,
             GroupMembership(client, member) as membership,
         ):
             leader = Leader(
@@ -102,68 +158,49 @@ async def lead_until_stopped(
                 membership,
                 work,
                 records,
-                say,
+                report,
                 session_timeout_ms=lambda: session.in_group_ms(has_standby=election.has_standby),
             )
-            await _Run(election, membership, leader, records, settings, say).until(stopped)
+            await _Run(election, membership, leader, records, settings, report).until(stopped)
 
 
 async def _definition(
-    admin: ClusterAdmin, settings: LeadSettings, application: LedApplication, say: Callable[[str], None]
+    admin: ClusterAdmin, settings: LeadSettings, application: LedApplication, report: Callable[[str], None]
 ) -> RebalanceSnapshot:
-    seen = SeenTopics({}, {})
+    counts: Mapping[str, int] = {}
+    configs: ChangelogConfigs = {}
     if application.file.topology is None:
         counts = {name: topic.partitions for name, topic in (await admin.topics()).items()}
-        seen = SeenTopics(counts, await _changelog_configs(admin, changelogs_among(counts, settings.group), say))
-    definition, assumptions = definition_of(
-        application.file, settings.group, application.assignor, application.configs, seen, application.facts
-    )
+        changelogs = [name for name in counts if name.startswith(f"{settings.group}-") and name.endswith("-changelog")]
+        try:
+            configs = await admin.topic_configs(changelogs, only_own=True)
+        except KafkaRefused as error:  # the stores are then treated as if they had no changelog yet
+            report(f"topology: the configs of the changelogs cannot be read, grant DESCRIBE_CONFIGS: {error}")
+    definition, assumptions = application.definition(settings.group, counts, configs)
     for assumption in assumptions:
-        say(f"topology: {assumption}")
+        report(f"topology: {assumption}")
     return definition
 
 
-async def _changelog_configs(
-    admin: ClusterAdmin, changelogs: Sequence[str], say: Callable[[str], None]
-) -> Mapping[str, Mapping[str, str]]:
-    """Empty if this user may not read them: the stores are then treated as if they had no changelog yet."""
-    try:
-        return await admin.topic_configs(changelogs, only_own=True)
-    except KafkaRefused as error:
-        say(f"topology: the configs of the changelogs cannot be read, grant DESCRIBE_CONFIGS: {error}")
-        return {}
-
-
+@dataclass(frozen=True, slots=True)
 class _Run:
-    def __init__(
-        self,
-        election: Election,
-        membership: GroupMembership,
-        leader: Leader,
-        records: RebalanceRecords,
-        settings: LeadSettings,
-        say: Callable[[str], None],
-    ) -> None:
-        self._election = election
-        self._membership = membership
-        self._leader = leader
-        self._records = records
-        self._settings = settings
-        self._say = say
+    election: Election
+    membership: GroupMembership
+    leader: Leader
+    records: RebalanceRecords
+    settings: LeadSettings
+    report: Callable[[str], None]
 
     async def until(self, stopped: asyncio.Event) -> None:
-        stop = asyncio.ensure_future(stopped.wait())
-        work = asyncio.ensure_future(self._work())
+        group = self.settings.group
         try:
-            await asyncio.wait((stop, work), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
+            await first_of(self._work(), stopped.wait())
         except LeadTaken:
             await self._resign()
             raise
         except FencedInstance as fence:
             await self._resign()
-            raise LeadTaken(f"{fence}: it leads group {self._settings.group!r} now, and this process ends") from fence
+            raise LeadTaken(f"{fence}: it leads group {group!r} now, and this process ends") from fence
         except LedRebalanceFailed as failure:
             await self._hand_back("the lead is handed back: a rebalance failed for too long")
             raise LedRebalanceFailed(
@@ -172,36 +209,29 @@ class _Run:
         except AssignorFault:
             await self._hand_back("the lead is handed back")
             raise
-        finally:
-            await _ended(stop, work)
-        await self._stop()
-
-    async def _work(self) -> None:
-        await self._election.win(self._settings.stand_by)
-        elected = asyncio.ensure_future(self._election.keep())
-        leading = asyncio.ensure_future(self._leader.lead())
-        reporting = asyncio.ensure_future(self._records.report())
-        try:
-            done, _ = await asyncio.wait((elected, leading), return_when=asyncio.FIRST_COMPLETED)
-            (leading if leading in done else elected).result()
-        finally:
-            await _ended(elected, leading, reporting)
-
-    async def _stop(self) -> None:
-        if self._election.has_standby:
-            self._say("stopping: the standby takes over")
+        if self.election.has_standby:
+            self.report("stopping: the standby takes over")
             await self._resign()
         else:
             await self._hand_back("assignor lead was stopped")
-            self._say(f"stopped: left group {self._settings.group!r}; one of its own members leads it from now on")
-        await self._records.report_rest(_LONGEST_REPORT_S)
+            self.report(f"stopped: left group {group!r}; one of its own members leads it from now on")
+        await self.records.send_remaining_reports(_LONGEST_REPORT_S)
+
+    async def _work(self) -> None:
+        await self.election.win(self.settings.stand_by)
+        reporting = asyncio.ensure_future(self.records.send_reports())
+        try:
+            await first_of(self.leader.lead(), self.election.keep())
+        finally:  # beside it: whatever becomes of the reports, the lead goes on
+            reporting.cancel()
+            await asyncio.gather(reporting, return_exceptions=True)
 
     async def _hand_back(self, reason: str) -> None:
-        await self._try(self._membership.leave(reason))
+        await self._try(self.membership.leave(reason))
         await self._resign()
 
     async def _resign(self) -> None:
-        await self._try(self._election.resign())
+        await self._try(self.election.resign())
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
         """Run one step of leaving, for at most 10 s. When the brokers are down, the session expires instead."""
@@ -209,10 +239,4 @@ class _Run:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):
                 await leaving
         except (AssignorFault, TimeoutError) as error:
-            self._say(f"could not leave: {error or 'no answer'}; the session will expire")
-
-
-async def _ended(*tasks: asyncio.Future[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+            self.report(f"could not leave: {error or 'no answer'}; the session will expire")

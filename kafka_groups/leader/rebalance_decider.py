@@ -18,14 +18,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from assignor.errors import AssignorFault
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from kafka_client.admin.cluster_admin import ClusterAdmin
-from kafka_client.cluster_view import cluster_view
+from kafka_client.cluster_provider import cluster_view
 from kafka_client.errors import KafkaRefused
 from kafka_client.offsets_topic import OFFSETS_TOPIC
-from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, all_assignments, lead_rebalance
-from kafka_groups.leader.own_member import source_topics
+from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, all_assignments, lead_rebalance, source_topics
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
@@ -67,37 +66,29 @@ class _LeaderWouldThrow(AssignorFault):
         self.rebalance = rebalance
 
 
+@dataclass(slots=True)
 class RebalanceDecider:
     """`definition`: the group without members and cluster. `redefine`: builds it again from the cluster's topics, for
     a topology that reads topics by pattern; None for any other topology.
     """
 
-    def __init__(
-        self,
-        admin: ClusterAdmin,
-        definition: RebalanceSnapshot,
-        task_assignor: TaskAssignor | None,
-        timeout_s: float,
-        say: Callable[[str], None],
-        redefine: Callable[[], Awaitable[RebalanceSnapshot]] | None = None,
-    ) -> None:
-        self._admin = admin
-        self._definition = definition
-        self._redefine = redefine
-        self._task_assignor = task_assignor
-        self._timeout_s = timeout_s
-        self._say = say
-        self._failing_since: float | None = None
+    admin: ClusterAdmin
+    definition: RebalanceSnapshot
+    task_assignor: TaskAssignor | None
+    timeout_s: float
+    report: Callable[[str], None]
+    redefine: Callable[[], Awaitable[RebalanceSnapshot]] | None = None
+    _failing_since: float | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics that the topology reads."""
-        return source_topics(self._definition.topology)
+        return source_topics(self.definition.topology)
 
     @property
     def changelogs(self) -> tuple[str, ...]:
         """The changelog topics of the topology's stores."""
-        stores = (store for each in self._definition.topology.subtopologies for store in each.stores)
+        stores = (store for each in self.definition.topology.subtopologies for store in each.stores)
         return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRebalance:
@@ -105,17 +96,17 @@ class RebalanceDecider:
         clock = asyncio.get_running_loop().time
         if self._failing_since is None:
             self._failing_since = clock()
-        give_up_at = self._failing_since + self._timeout_s
+        give_up_at = self._failing_since + self.timeout_s
         pause_s = _FIRST_PAUSE_S
         while True:
             last: DecidedRebalance | None = None
             try:
-                async with asyncio.timeout_at(max(give_up_at, clock() + min(_SHORTEST_TRY_S, self._timeout_s))):
+                async with asyncio.timeout_at(max(give_up_at, clock() + min(_SHORTEST_TRY_S, self.timeout_s))):
                     decided = await self._once(members)
                 self._failing_since = None
                 return decided
             except TimeoutError:
-                reason = f"no result within {self._timeout_s:g} s"
+                reason = f"no result within {self.timeout_s:g} s"
             except _LeaderWouldThrow as error:
                 last, reason = error.rebalance, str(error)
             except AssignorFault as error:
@@ -124,7 +115,7 @@ class RebalanceDecider:
                 reason = f"{type(error).__name__}: {error}"
             if clock() + pause_s >= give_up_at:
                 raise LedRebalanceFailed(f"generation {generation_id}: the rebalance failed: {reason}", last)
-            self._say(f"generation {generation_id}: the rebalance failed; next try in {pause_s:g} s: {reason}")
+            self.report(f"generation {generation_id}: the rebalance failed; next try in {pause_s:g} s: {reason}")
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -132,23 +123,23 @@ class RebalanceDecider:
         now_ms = time.time_ns() // 1_000_000
         if not members.streams:
             assignments = all_assignments(members, None)
-            await _check_record_size(self._admin, members.sizes, assignments)
+            await _check_record_size(self.admin, members.sizes, assignments)
             return DecidedRebalance(now_ms, None, assignments)
         await self._follow_patterns(members)
-        view = await cluster_view(self._admin, self._definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
-        snapshot = replace(self._definition.seen(view), members=members.streams)
-        led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self._task_assignor)
+        view = await cluster_view(self.admin, self.definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
+        snapshot = replace(self.definition.seen(view), members=members.streams)
+        led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self.task_assignor)
         if led.result.created_topics:
-            await self._admin.create_topics(led.result.created_topics)
+            await self.admin.create_topics(led.result.created_topics)
             if snapshot.configs.rack_aware:  # only now the racks of the new topics' replicas are known
-                after = await cluster_view(self._admin, self._definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
+                after = await cluster_view(self.admin, self.definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
                 view = view.with_created(led.result.created_topics, after)
-                snapshot = replace(self._definition.seen(view), members=members.streams)
-                led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self._task_assignor)
+                snapshot = replace(self.definition.seen(view), members=members.streams)
+                led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self.task_assignor)
         if led.result.error is not None:
             raise _LeaderWouldThrow(DecidedRebalance(now_ms, led, {}), led.result.error.with_hint())
         assignments = all_assignments(members, led.result)
-        await _check_record_size(self._admin, members.sizes, assignments)
+        await _check_record_size(self.admin, members.sizes, assignments)
         return DecidedRebalance(now_ms, led, assignments)
 
     async def _follow_patterns(self, members: GroupMembers) -> None:
@@ -156,15 +147,15 @@ class RebalanceDecider:
         of another version of the application subscribe to change nothing.
         """
         before = set(self.topics)
-        if self._redefine is None or set().union(*members.topics.values()) == before:
+        if self.redefine is None or set().union(*members.topics.values()) == before:
             return
-        definition = await self._redefine()
+        definition = await self.redefine()
         now = set(source_topics(definition.topology))
         if now != before:
-            self._definition = definition
+            self.definition = definition
             changes = [f"{topic} is read too" for topic in sorted(now - before)]
             changes += [f"{topic} is no longer read" for topic in sorted(before - now)]
-            self._say(f"topology: by pattern, {', '.join(changes)}")
+            self.report(f"topology: by pattern, {', '.join(changes)}")
 
 
 async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assignments: Mapping[str, bytes]) -> None:

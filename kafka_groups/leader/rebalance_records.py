@@ -1,4 +1,5 @@
-"""Writes led rebalances to a file as rebalance/1 lines, and reports them to the coordinator that shows the group.
+"""Writes led rebalances to a file as rebalance/1 lines, reports them to the coordinator that shows the group, and sums
+each up in a line of progress.
 
 Rules: a line is on disk before the next rebalance begins. A file that ends in half a line after a crash loses that half
 line and nothing else. Only the leading process changes the file, so a standby may be given the same one. A failure of
@@ -13,10 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from assignor.errors import AssignorFault, InputError
-from assignor.recording import line_of_document
+from assignor.names.short_names import InstanceNames
+from assignor.recording import RecordedRebalance, line_of_document
+from assignor.types import AssignorErrorCode
 from coordinator_client.calls import CoordinatorAddress
+from kafka_groups.leader.led_rebalance import LedRebalance
 from kafka_groups.rebalance_reports import report_rebalance
 from operating_system.private_files import private_opener, warn_if_readable_by_others
+from rebalance_analysis.history import PastRebalance, TriggerKind
+from rebalance_analysis.history.past_rebalance import SeenRebalance, see
+from rebalance_analysis.measures import measure
+from rebalance_analysis.presentation.quantities import counted, listed, time_text
+from rebalance_analysis.presentation.rebalances import triggers_text
+from rebalance_analysis.rerun import RerunRebalance
 
 STDOUT = "-"
 _MOST_WAITING_REPORTS = 100
@@ -28,10 +38,12 @@ class RebalanceRecords:
     none.
     """
 
-    def __init__(self, output: str | None, coordinator: CoordinatorAddress | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, output: str | None, coordinator: CoordinatorAddress | None, report: Callable[[str], None]
+    ) -> None:
         self._output = output
         self._coordinator = coordinator
-        self._say = say
+        self._report = report
         self._waiting: asyncio.Queue[Mapping[str, object]] = asyncio.Queue(_MOST_WAITING_REPORTS)
         if output is not None and output != STDOUT:
             prepare(output)
@@ -45,33 +57,33 @@ class RebalanceRecords:
                 for line in (*interrupted, document):
                     await asyncio.to_thread(append, self._output, line)
             except OSError as error:
-                self._say(f"{self._output}: the rebalance cannot be written: {error.strerror}")
+                self._report(f"{self._output}: the rebalance cannot be written: {error.strerror}")
         if self._coordinator is not None:
             if self._waiting.full():
                 self._waiting.get_nowait()
-                self._say("a rebalance is not reported: the coordinator has not answered for too long")
+                self._report("a rebalance is not reported: the coordinator has not answered for too long")
             self._waiting.put_nowait(document)
 
-    async def report(self) -> None:
+    async def send_reports(self) -> None:
         """Report waiting rebalances one after the other until cancelled."""
-        while self._coordinator is not None:
-            document = await self._waiting.get()
-            await self._report(self._coordinator, document)
+        while True:
+            await self._send(await self._waiting.get())
 
-    async def report_rest(self, timeout_s: float) -> None:
+    async def send_remaining_reports(self, timeout_s: float) -> None:
         """Report the rebalances that still wait, for at most `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
-                while self._coordinator is not None and not self._waiting.empty():
-                    await self._report(self._coordinator, self._waiting.get_nowait())
+                while not self._waiting.empty():
+                    await self._send(self._waiting.get_nowait())
         except TimeoutError:
-            self._say("the last rebalances are not reported: the coordinator does not answer")
+            self._report("the last rebalances are not reported: the coordinator does not answer")
 
-    async def _report(self, coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
+    async def _send(self, document: Mapping[str, object]) -> None:
+        assert self._coordinator is not None, "nothing waits without one"
         try:
-            await asyncio.to_thread(report_rebalance, coordinator, document)
+            await asyncio.to_thread(report_rebalance, self._coordinator, document)
         except AssignorFault as error:
-            self._say(f"the rebalance is not reported: {error}")
+            self._report(f"the rebalance is not reported: {error}")
 
 
 def prepare(path: str) -> None:
@@ -112,3 +124,66 @@ def _end_of_last_line(descriptor: int, end: int) -> int:
             return start + newline + 1
         end = start
     return 0
+
+
+def seen_rebalance(
+    group: str, generation_id: int, now_ms: int, led: LedRebalance, before: SeenRebalance | None
+) -> SeenRebalance:
+    """This rebalance compared with the last one that this leader led."""
+    recorded = RecordedRebalance(
+        f"{group}-{generation_id}", group, generation_id, now_ms, source="kafka", snapshot=led.snapshot
+    )
+    return see(PastRebalance(generation_id, RerunRebalance(recorded, led.result)), before)
+
+
+def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
+    """The trigger of the rebalance, as far as it is known. `own_reason`: why this leader rejoined, empty if it did
+    not.
+    """
+    triggers = now.facts.triggers
+    is_from_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
+    if not is_from_members and own_reason:
+        return own_reason
+    if before is None:
+        return "it is the first that this leader leads"
+    names = InstanceNames({**before.instances(), **now.instances()})
+    return triggers_text(triggers, names, None)
+
+
+def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int) -> str:
+    """`took_ms`: from the members' subscriptions until the brokers have their assignments."""
+    result, members = led.result, len(led.snapshot.members)
+    head = f"generation {generation_id}: {counted(members, 'member')}"
+    tail = f"; because {why}; {took_ms} ms" if why else f"; {took_ms} ms"
+    if result.error_code is not AssignorErrorCode.NONE:
+        return f"{head}; sent {result.error_code.name} to every member{_missing(led)}{tail}"
+    assert result.problem is not None, "a rebalance without an error has a placement"
+    assert result.placement is not None
+    measures = measure(result.problem, result.placement)
+    placed = result.placement.clients.values()
+    standby = sum(len(client.standby - client.warm_ups) for client in placed)
+    parts = [
+        f"{head} of {counted(measures.clients, 'process', 'processes')}",
+        f"{sum(len(client.active) for client in placed)} active, {standby} standby, {measures.warm_ups} warm-up tasks",
+        f"{measures.active_moved} moved",
+    ]
+    if result.created_topics:
+        parts.append(f"{counted(len(result.created_topics), 'internal topic')} created")
+    if result.followup_rebalance:
+        parts.append("a follow-up rebalance comes when tasks are given up")
+    if result.probing_rebalance_at_ms is not None:
+        parts.append(_probing(result.probing_rebalance_at_ms, led))
+    return f"{', '.join(parts)}{tail}"
+
+
+def _probing(at_ms: int, led: LedRebalance) -> str:
+    carrier = led.snapshot.leader_process_id
+    return f"probing at {time_text(at_ms)} by {'this leader' if carrier is None else f'process {str(carrier)[:8]}'}"
+
+
+def _missing(led: LedRebalance) -> str:
+    subtopologies = led.snapshot.topology.subtopologies
+    repartition = {topic.name for each in subtopologies for topic in each.repartition_source_topics}
+    read = {topic for each in subtopologies for topic in each.source_topics}
+    missing = sorted(read - repartition - led.snapshot.cluster.topics.keys())
+    return f" (missing: {listed(missing)})" if missing else ""

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from assignor.errors import DecodeError
+from assignor.pipeline.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.protocol.consumer_protocol import decode_assignment
-from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.types import TopicPartition
+from rebalance_analysis.presentation.quantities import listed
 
 PartitionCounts = Mapping[str, int]
 """Topic to its number of partitions."""
@@ -34,7 +35,7 @@ def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topic
     return {topic: counts[topic] for topic in topics if topic in counts}
 
 
-def change_in_words(before: PartitionCounts, after: PartitionCounts) -> str | None:
+def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
     """The first three changes as text, None when nothing changed."""
     changes = [
         f"source topic {topic} appeared"
@@ -64,7 +65,7 @@ def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[byte
     return len(wanted)
 
 
-def mismatch_in_words(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
+def mismatch_text(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
     """A message for the operator when subscriptions and topology differ; empty when they are equal.
 
     `topics`: all that the topology reads. `subscribed`: member id to the topics of its subscription.
@@ -91,6 +92,4 @@ def mismatch_in_words(topics: Collection[str], subscribed: Mapping[str, Collecti
 
 
 def _names(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    rest = len(ordered) - _NAMES_SHOWN
-    return ", ".join(ordered[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    return listed(sorted(names), _NAMES_SHOWN)

@@ -1,26 +1,156 @@
-"""The choices of the command line for each group: assignor, configs, topology.
+"""The choices of the command line for each group: assignor, configs, and where its topology comes from.
 
 `--topology` and `--config-file` take `GROUP=FILE`, or a file alone for all groups. `--config` takes `key=value`, or
 `GROUP:key=value` for one group. A file of an application's properties has many keys that are not the assignor's; these
 are ignored, while an unknown key in `--config` is an error. Values of `--config` win.
+
+A topology comes from a definition, from the text of `Topology#describe`, or from what the members reveal. Only the
+first two give the leader's complete view: sinks and fixed partition counts are revealed nowhere. Members reveal the
+topics that they read, their tasks with partitions, and which tasks are stateful. The n-th partition of an assignment
+belongs to the n-th active task of its AssignmentInfo; standby tasks list their partitions themselves. Facts that
+earlier generations revealed still count, until the members subscribe to other topics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from assignor.configs import AssignmentConfigs
-from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor, is_class_path
+from assignor.errors import DecodeError, InputError
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.protocol.group_metadata import MemberMetadata
+from assignor.protocol.subscription_info import decode_member
+from assignor.recording.fields import as_assignor, is_class_path
+from assignor.task_assignors.base import TaskAssignor
+from assignor.topology.group_topology import GroupTopology, Subtopology
+from assignor.types import TaskId, TopicPartition
 from kafka_client.settings.properties_file import read_properties_file
-from kafka_groups.application_file import DEFAULT_ASSIGNOR, configured_assignor, placement_configs
-from kafka_groups.recorder.group_recorder import GroupChoices
-from kafka_groups.recorder.topologies import ShownTopology, TopologySource, read_topology
-from kafka_groups.topology_facts import TopologyFacts
+from kafka_groups.application import (
+    DEFAULT_ASSIGNOR,
+    ApplicationFile,
+    TopologyFacts,
+    configured_assignor,
+    placement_configs,
+    read_application_file,
+)
+from kafka_groups.described.described_topology import DescribedTopology, topology_from_description
+from kafka_groups.described.inferred import topology_from_cluster
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 
 _NO_FACTS = TopologyFacts()
+
+
+class ShownTasks:
+    """Collected over all generations so far. `subscribed`: topics of any member of the last one."""
+
+    def __init__(self) -> None:
+        self.subscribed: frozenset[str] = frozenset()
+        self.assigned: dict[TaskId, set[TopicPartition]] = {}
+        self.stateful: set[TaskId] = set()
+
+    def add(self, members: Iterable[MemberMetadata]) -> None:
+        """Add the facts that one generation reveals. Raises DecodeError."""
+        members = tuple(members)
+        sent = [decode_member(member.subscription) for member in members]
+        subscribed = frozenset(topic for each in sent for topic in each.subscription.topics)
+        if subscribed != self.subscribed:
+            self.forget()
+            self.subscribed = subscribed
+        for each in sent:
+            self.stateful.update(each.info.task_offset_sums)
+        for member in members:
+            self._add_assignment(member)
+
+    def forget(self) -> None:
+        self.assigned.clear()
+        self.stateful.clear()
+
+    def _add_assignment(self, member: MemberMetadata) -> None:
+        assignment = decode_assignment(member.assignment)
+        info = decode_assignment_info(assignment.user_data or b"")
+        if len(info.active_tasks) != len(assignment.partitions):
+            raise DecodeError(
+                f"assignment of {member.member_id}",
+                f"{len(info.active_tasks)} active tasks for {len(assignment.partitions)} partitions",
+                0,
+            )
+        for task, partition in zip(info.active_tasks, assignment.partitions, strict=True):
+            self.assigned.setdefault(task, set()).add(partition)
+        for task, partitions in info.standby_tasks.items():
+            self.assigned.setdefault(task, set()).update(partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySource:
+    """`file`: a definition, or the text of a description, completed by `facts` and by the topics of the cluster; None
+    to infer the topology from what the members reveal.
+    """
+
+    file: ApplicationFile | None = None
+    facts: TopologyFacts = _NO_FACTS
+
+    @property
+    def origin(self) -> str:
+        """A few words for the recorded line and for people."""
+        if self.file is None:
+            return "inferred from assignments and topic names"
+        kind = "Topology#describe text" if self.file.topology is None else "definition"
+        return f"{kind} {Path(self.file.path).name}"
+
+    def topology(
+        self, application_id: str, shown: ShownTasks, partition_counts: Mapping[str, int]
+    ) -> DescribedTopology:
+        """The topology as known now. Raises InputError."""
+        if self.file is not None and self.file.topology is not None:
+            return DescribedTopology(self.file.topology)
+        if self.file is not None and self.file.description is not None:
+            return topology_from_description(
+                self.file.description,
+                application_id,
+                partition_counts,
+                stores=self.facts.stores,
+                copartition=self.facts.copartition,
+                has_run=bool(shown.assigned or shown.stateful),
+            )
+        if not shown.assigned:
+            return DescribedTopology(
+                GroupTopology((Subtopology(0, tuple(sorted(shown.subscribed))),)),
+                ("no task has been seen yet, so all topics that members subscribe to are taken as one subtopology",),
+            )
+        return topology_from_cluster(
+            application_id, partition_counts, shown.subscribed, shown.assigned, stateful=shown.stateful
+        )
+
+
+def read_topology(path: Path, facts: TopologyFacts = _NO_FACTS) -> TopologySource:
+    """The file is JSON when it begins with a brace, else text. Raises InputError."""
+    file = read_application_file(path)
+    if file.topology is not None:
+        facts.check_unused(str(path))
+    else:
+        assert file.description is not None
+        try:
+            topology_from_description(file.description, "application", stores=facts.stores)
+        except InputError as error:
+            if "the topics of the cluster are needed" not in str(error):
+                raise InputError(str(error), str(path)) from None
+    return TopologySource(file, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChoices:
+    """The options and files that the user gave for a group. `task_assignor`: an instance when `assignor` names the
+    user's own class.
+    """
+
+    group: str
+    assignor: str
+    configs: AssignmentConfigs
+    topology: TopologySource
+    task_assignor: TaskAssignor | None = None
 
 
 def group_choices(
@@ -38,32 +168,17 @@ def group_choices(
         raise InputError("name each group once; a name must not be empty", "--group")
     topology_files = _per_group(groups, topologies, "--topology")
     property_files = _per_group(groups, config_files, "--config-file")
-    return [
-        _choices(
-            group, topology_files.get(group), property_files.get(group), _own(groups, group, configs), assignor, facts
-        )
-        for group in groups
-    ]
-
-
-def explicit_configs(groups: Sequence[str], configs: Sequence[str]) -> dict[str, str]:
-    """The `--config key=value` options of an imported log, which has no groups."""
-    return _own(groups, "", configs)
-
-
-def _choices(
-    group: str,
-    topology: str | None,
-    config_file: str | None,
-    explicit: Mapping[str, str],
-    assignor: str | None,
-    facts: TopologyFacts,
-) -> GroupChoices:
-    properties = {} if config_file is None else read_properties_file(config_file)
-    parsed = AssignmentConfigs.from_dotted({**placement_configs(properties), **explicit}, f"configs of {group}")
-    name = as_assignor(assignor or configured_assignor(properties) or DEFAULT_ASSIGNOR, "--assignor")
-    source: TopologySource = ShownTopology() if topology is None else read_topology(Path(topology), facts)
-    return GroupChoices(group, name, parsed, source, load_own_assignor(name) if is_class_path(name) else None)
+    chosen = []
+    for group in groups:
+        explicit = explicit_configs(groups, configs, group)
+        properties = read_properties_file(property_files[group]) if group in property_files else {}
+        dotted = {**placement_configs(properties), **explicit}
+        parsed = AssignmentConfigs.from_dotted(dotted, f"configs of {group}")
+        name = as_assignor(assignor or configured_assignor(properties) or DEFAULT_ASSIGNOR, "--assignor")
+        source = read_topology(Path(topology_files[group]), facts) if group in topology_files else TopologySource()
+        own_assignor = load_own_assignor(name) if is_class_path(name) else None
+        chosen.append(GroupChoices(group, name, parsed, source, own_assignor))
+    return chosen
 
 
 def _per_group(groups: Sequence[str], values: Sequence[str], option: str) -> dict[str, str]:
@@ -79,8 +194,10 @@ def _per_group(groups: Sequence[str], values: Sequence[str], option: str) -> dic
     return chosen
 
 
-def _own(groups: Sequence[str], group: str, configs: Sequence[str]) -> dict[str, str]:
-    """The configs for all groups, overridden by those for this group."""
+def explicit_configs(groups: Sequence[str], configs: Sequence[str], group: str = "") -> dict[str, str]:
+    """The `--config` options for all groups, overridden by those for this group. `group`: empty for an imported log,
+    which has no groups. Raises InputError.
+    """
     for_all: dict[str, str] = {}
     for_group: dict[str, str] = {}
     for text in configs:

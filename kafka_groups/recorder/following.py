@@ -12,25 +12,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.errors import AssignorFault, DecodeError, InputError
 from coordinator_client.calls import CoordinatorAddress
 from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
 from kafka_client.errors import KafkaUnavailable
-from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic
+from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, OffsetsTopic
 from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.rebalance_reports import report_rebalance
-from kafka_groups.recorder.cluster_polls import TopicsPoll
+from kafka_groups.recorder.choices import GroupChoices
 from kafka_groups.recorder.generations import LastSeen, NotStreams
-from kafka_groups.recorder.group_recorder import GroupChoices, GroupRecorder, PolledRebalance, ReadRebalance, Say
+from kafka_groups.recorder.group_recorder import GroupRecorder, PolledRebalance, ReadRebalance, Report
 from kafka_groups.recorder.output import Output, Position
 from kafka_groups.recorder.rebalance_line import decoded_rebalance
+from rebalance_analysis.presentation.quantities import counted
 
 _SAVE_EVERY_S = 2.0
 _TOPIC_POLL_INTERVAL_S = 0.5
+
+TopicNames = tuple[float, frozenset[str]]
+"""The names of all topics, and when they were polled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Following:
     groups: Sequence[GroupChoices]
     output: Output
     limits: RecordingLimits
-    say: Say
+    report: Report
     from_start: bool = False
     poll_interval_s: float = 0.5
     coordinator: CoordinatorAddress | None = None
@@ -67,46 +70,43 @@ class Following:
         Raises KafkaUnavailable when the cluster cannot be reached at the start, KafkaRefused, NotStreams when none of
         the groups can be recorded, InputError for a topology that cannot be used.
         """
-        async with ClusterAdmin(self.settings) as admin, _stopping(self.stop, self.limits.seconds):
-            if not await first_contact(admin, self.settings, self.stop, self.say):
+        if self.limits.seconds is not None:
+            asyncio.get_running_loop().call_later(self.limits.seconds, self.stop.set)
+        async with ClusterAdmin(self.settings) as admin:
+            if not await first_contact(admin, self.settings, self.stop, self.report):
                 return
-            found = await self._offsets_topic(admin)
-            if found is None:
+            partitions, before = await self._offsets_topic(admin)
+            if partitions == 0:
                 return
             names = [choices.group for choices in self.groups]
-            async with OffsetsTopic(self.settings, names, found.partitions) as topic:
-                await _Reading(self, admin, topic, found.before).run()
+            async with OffsetsTopic(self.settings, names, partitions) as topic:
+                await _Reading(self, admin, topic, before).run()
 
-    async def _offsets_topic(self, admin: ClusterAdmin) -> _FoundTopic | None:
-        """The brokers create the topic with the first group. None when stopped before that."""
-        before: TopicsPoll | None = None
+    async def _offsets_topic(self, admin: ClusterAdmin) -> tuple[int, TopicNames | None]:
+        """The partitions of the topic, and the topics of the cluster before its first group, None when the topic
+        existed from the start. The brokers create it with the first group; 0 partitions when stopped before that.
+        """
+        before: TopicNames | None = None
         while not self.stop.is_set():
             found = await admin.topics()
             if OFFSETS_TOPIC in found:
-                return _FoundTopic(found[OFFSETS_TOPIC].partitions, before)
+                return found[OFFSETS_TOPIC].partitions, before
             if self.limits.at_end:
                 break
             if before is None:
-                self.say("this cluster has no group yet; waiting for the first")
-            before = TopicsPoll(time.monotonic(), frozenset(found))
-            await _sleep(_TOPIC_POLL_INTERVAL_S, self.stop)
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _FoundTopic:
-    """`before`: the cluster's topics before its first group, None when the topic existed from the start."""
-
-    partitions: int
-    before: TopicsPoll | None
+                self.report("this cluster has no group yet; waiting for the first")
+            before = time.monotonic(), frozenset(found)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TOPIC_POLL_INTERVAL_S):
+                    await self.stop.wait()
+        return 0, None
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
-    """The next line to write, if any, and the position to save after it."""
+    """`line`: the next to write, if any. The others are the position to save after it."""
 
-    recorder: GroupRecorder | None
-    polled: PolledRebalance | None
+    line: tuple[GroupRecorder, PolledRebalance] | None
     partitions: Mapping[int, int]
     groups: Mapping[str, LastSeen]
 
@@ -115,24 +115,24 @@ class _Reading:
     """One run over the partitions of the groups. Reading never waits until lines are computed."""
 
     def __init__(
-        self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicsPoll | None
+        self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicNames | None
     ) -> None:
         self._following = following
-        self._say = following.say
+        self._report = following.report
         self._topic = topic
         position = following.output.position or Position()
         self._resumed = frozenset(position.groups)
         self._positions = dict(position.partitions)
         self._groups = {
             choices.group: GroupRecorder(
-                choices, admin, position.groups.get(choices.group), following.poll_interval_s, following.say
+                choices, admin, position.groups.get(choices.group), following.poll_interval_s, following.report
             )
             for choices in following.groups
         }
         self._topic_is_new = before is not None
         if before is not None:
             for recorder in self._groups.values():
-                recorder.polls.add(before)
+                recorder.polls.add(*before)
         self._others = {group: seen for group, seen in position.groups.items() if group not in self._groups}
         self._refused: dict[str, NotStreams] = {}
         self._reported_refusals: set[str] = set()
@@ -148,12 +148,12 @@ class _Reading:
         polling: list[asyncio.Task[None]] = []
         try:
             while not self._following.stop.is_set():
-                await self._take(await self._topic.read())
+                await self._take(*await self._topic.read())
                 if not polling and self._at_end():
                     self._report_groups_found()
                     if self._following.limits.at_end:
                         break
-                    polling = [asyncio.create_task(group.poll_cluster()) for group in self._groups.values()]
+                    polling = [asyncio.create_task(group.polls.run()) for group in self._groups.values()]
             self._mark()
         finally:
             for task in polling:
@@ -179,17 +179,17 @@ class _Reading:
         if self._following.coordinator is not None:
             for group, document in self._following.output.last_lines().items():
                 if group in self._groups:
-                    await self._report(document)  # the last run may have ended before it reported this line
+                    await self._send_report(document)  # the last run may have ended before it reported this line
 
-    async def _take(self, batch: GroupRecords) -> None:
+    async def _take(self, records: Sequence[GroupRecord], positions: Mapping[int, int]) -> None:
         """Handle a batch. Positions advance only when the whole batch is handled."""
         read_at, read_ms = time.monotonic(), int(time.time() * 1000)
         found = False
-        for record in batch.records:
+        for record in records:
             found = await self._take_record(record, read_at, read_ms) or found
             if self._following.stop.is_set():
                 return
-        self._positions.update(batch.positions)
+        self._positions.update(positions)
         if found or time.monotonic() - self._marked_at > _SAVE_EVERY_S:
             self._mark()
 
@@ -203,19 +203,18 @@ class _Reading:
                 return False
             rebalance = recorder.generations.take(record)
             self._refused.pop(recorder.group, None)
-            if rebalance is None or not recorder.has_workers(rebalance):
-                return False
-            if record.offset < recorder.write_from:
-                recorder.show(rebalance)
-                return False
-            if not decoded_rebalance(rebalance).members:
+            decoded = None if rebalance is None else decoded_rebalance(rebalance)
+            if decoded is None or not decoded.members:
                 return False  # only leaders of this project are members: this is no rebalance of the application
+            if record.offset < recorder.write_from:
+                recorder.show(decoded)
+                return False
             is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
-            polled = await self._poll(recorder, ReadRebalance(rebalance, read_at, read_ms, is_history))
+            polled = await self._poll(recorder, ReadRebalance(decoded, read_at, read_ms, is_history))
             if polled is None:
                 recorder.generations.seen = before  # stopped before the poll: the next run reads the record again
                 return False
-            self._waiting.put_nowait(_PendingLine(recorder, polled, dict(self._positions), self._seen()))
+            self._mark((recorder, polled))
             return True
         except NotStreams as fault:
             self._refused[recorder.group] = fault
@@ -223,7 +222,7 @@ class _Reading:
                 self._check_refused()
         except (DecodeError, InputError) as fault:
             self._following.unusable += 1
-            self._say(f"{recorder.group}: a rebalance cannot be recorded and is skipped: {fault}")
+            self._report(f"{recorder.group}: a rebalance cannot be recorded and is skipped: {fault}")
         return False
 
     async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
@@ -234,7 +233,8 @@ class _Reading:
                 return await recorder.poll(read)
             except KafkaUnavailable as fault:
                 if not has_reported:
-                    self._say(f"{recorder.group}: generation {read.rebalance.value.generation} waits: {fault}")
+                    generation = read.decoded.rebalance.value.generation
+                    self._report(f"{recorder.group}: generation {generation} waits: {fault}")
                     has_reported = True
                 if self._following.stop.is_set():
                     return None
@@ -242,8 +242,8 @@ class _Reading:
     async def _write_lines(self) -> None:
         """Write lines in the order of their records, until the queue ends or the limit is reached."""
         while (waiting := await self._waiting.get()) is not None:
-            if waiting.recorder is not None and waiting.polled is not None:
-                await self._write(waiting.recorder, waiting.polled)
+            if waiting.line is not None:
+                await self._write(*waiting.line)
             self._following.output.save(waiting.partitions, waiting.groups)
             if self._following.limits.lines is not None and self._following.lines >= self._following.limits.lines:
                 return
@@ -253,27 +253,27 @@ class _Reading:
         self._following.output.append(*line.interrupted, line.document)
         self._following.lines += 1
         self._following.differing += bool(line.differences)
-        value = polled.read.rebalance.value
-        members = "1 member" if len(value.members) == 1 else f"{len(value.members)} members"
+        value = polled.read.decoded.rebalance.value
+        members = counted(len(value.members), "member")
         summary = f"; {line.summary}" if line.summary else ""
         for interrupted in line.interrupted:
-            self._say(f"{recorder.group}: generation {interrupted['generation_id']} never got an assignment")
-        self._say(f"{recorder.group}: generation {value.generation}, {members}{summary}")
+            self._report(f"{recorder.group}: generation {interrupted['generation_id']} never got an assignment")
+        self._report(f"{recorder.group}: generation {value.generation}, {members}{summary}")
         if line.differences:
-            self._say(
+            self._report(
                 f"{recorder.group}: with this topology, assignor and configs, 4.3.1 would have decided differently: "
                 f"{line.differences[0]}"
             )
-        await self._report(line.document)
+        await self._send_report(line.document)
 
-    async def _report(self, document: Mapping[str, object]) -> None:
+    async def _send_report(self, document: Mapping[str, object]) -> None:
         coordinator = self._following.coordinator
         if coordinator is None:
             return
         try:
             await asyncio.to_thread(report_rebalance, coordinator, document)
         except AssignorFault as fault:
-            self._say(f"not reported: {fault}")
+            self._report(f"not reported: {fault}")
 
     def _check_refused(self) -> None:
         """A group may have been of another kind in the past; only its present kind counts. Raises NotStreams when no
@@ -284,7 +284,7 @@ class _Reading:
         for group, fault in self._refused.items():
             if group not in self._reported_refusals:
                 self._reported_refusals.add(group)
-                self._say(f"{fault}; the other groups are recorded")
+                self._report(f"{fault}; the other groups are recorded")
 
     def _at_end(self) -> bool:
         return all(self._positions.get(number, 0) >= end for number, end in self._ends.items())
@@ -296,30 +296,12 @@ class _Reading:
             if group in self._refused:
                 continue
             if seen.generation is None:
-                self._say(f"{group}: there is no such group yet; waiting for its first generation")
+                self._report(f"{group}: there is no such group yet; waiting for its first generation")
             else:
-                self._say(f"{group}: generation {seen.generation}, {seen.members} members; following")
+                self._report(f"{group}: generation {seen.generation}, {seen.members} members; following")
 
-    def _mark(self) -> None:
-        self._waiting.put_nowait(_PendingLine(None, None, dict(self._positions), self._seen()))
+    def _mark(self, line: tuple[GroupRecorder, PolledRebalance] | None = None) -> None:
+        """Have this line written, and then the present position saved."""
+        seen = {**self._others, **{group: recorder.generations.seen for group, recorder in self._groups.items()}}
+        self._waiting.put_nowait(_PendingLine(line, dict(self._positions), seen))
         self._marked_at = time.monotonic()
-
-    def _seen(self) -> dict[str, LastSeen]:
-        return {**self._others, **{group: recorder.generations.seen for group, recorder in self._groups.items()}}
-
-
-@asynccontextmanager
-async def _stopping(stop: asyncio.Event, seconds: float | None) -> AsyncIterator[None]:
-    """Set `stop` when the time is up."""
-    timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, stop.set)
-    try:
-        yield
-    finally:
-        if timer is not None:
-            timer.cancel()
-
-
-async def _sleep(seconds: float, stop: asyncio.Event) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await stop.wait()

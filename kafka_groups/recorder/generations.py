@@ -13,15 +13,12 @@ may have removed it. Source: `GroupMetadataManager.classicGroupSyncToClassicGrou
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assignor.errors import InputError
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue, OtherGroupKey, decode_group_value
 from kafka_client.offsets_topic import GroupRecord
-
-PROTOCOL_TYPE = "consumer"
-STREAMS_PROTOCOL = "stream"
-"""The name of `StreamsPartitionAssignor` in the group."""
+from kafka_groups.leader.led_rebalance import PROTOCOL, PROTOCOL_TYPE
 
 _OTHER_KINDS = {
     GroupKind.STREAMS: "speaks the streams rebalance protocol (KIP-1071), where the brokers place the tasks and no "
@@ -102,7 +99,7 @@ class GroupGenerations:
         if record.offset <= self.seen.offset:
             return None
         before = self.seen
-        self.seen = LastSeen(record.offset, before.generation, before.members, before.digest)
+        self.seen = replace(before, offset=record.offset)
         if isinstance(record.key, OtherGroupKey):
             if record.value is not None:
                 raise NotStreams(_OTHER_KINDS[record.key.kind], f"group {self.group}")
@@ -132,10 +129,10 @@ class GroupGenerations:
 
 
 def _check_is_streams(group: str, value: GroupMetadataValue) -> None:
-    if value.protocol_type != PROTOCOL_TYPE or value.protocol != STREAMS_PROTOCOL:
+    if value.protocol_type != PROTOCOL_TYPE or value.protocol != PROTOCOL:
         raise NotStreams(
             f"is of protocol type {value.protocol_type!r} with assignor {value.protocol!r}; Kafka Streams has "
-            f"{PROTOCOL_TYPE!r} and {STREAMS_PROTOCOL!r}, and its group id is the application.id",
+            f"{PROTOCOL_TYPE!r} and {PROTOCOL!r}, and its group id is the application.id",
             f"group {group}",
         )
 

@@ -2,27 +2,34 @@
 
 The topology is determined again for each generation: internal topics appear with the first generation, and members
 reveal more of their tasks with each. The recorder prints its assumptions about the topology once, until they change.
+
+`ClusterPolls` polls the cluster continually, so that there is a view from just before each rebalance: the recorder
+learns of a rebalance only after it. The leader's view lies between the last poll before all members had joined and the
+first poll after the record came. While the topology is unknown, a poll lists only the topics. A poll that fails is
+skipped; the last view before the rebalance is then older.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from assignor.cluster import Cluster
-from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.snapshot import RebalanceSnapshot
-from assignor.task_assignors.base import TaskAssignor
+from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.cluster import Cluster
 from kafka_client.admin.cluster_admin import ClusterAdmin
+from kafka_client.cluster_provider import cluster_view
+from kafka_client.errors import KafkaClientError
 from kafka_client.offsets_topic import GroupRecord
 from kafka_groups.described.described_topology import DescribedTopology
-from kafka_groups.recorder.cluster_polls import ClusterPolls
-from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, ObservedRebalance
-from kafka_groups.recorder.leader_view import LeaderView, PolledViews, created_topics_of, has_state, leader_view
+from kafka_groups.recorder.choices import GroupChoices, ShownTasks
+from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams
+from kafka_groups.recorder.leader_view import LeaderView, PolledViews, created_topics_of, leader_view, reported_sums
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,
     LineComparison,
@@ -32,27 +39,93 @@ from kafka_groups.recorder.rebalance_line import (
     recorded_output,
     snapshot_of,
 )
-from kafka_groups.recorder.topologies import ShownTasks, ShownTopology, TopologySource
 
-Say = Callable[[str], None]
+OFFSETS_TIMEOUT_S = 10.0
+_KEPT = 64
+_WHILE_JOINING_S = 0.05
+_JOINING, _PLACING = "PreparingRebalance", "CompletingRebalance"
+_QUICK_POLLS_WHILE_PLACING = 10
+_STATE_TIMEOUT_S = 1.0  # without the group's state, polls are only less frequent
+
+
+@dataclass(frozen=True, slots=True)
+class _Poll:
+    """`at`: when it ended. `topics_asked`: the internal topics it asked for, None for all topics.
+
+    `internal`: those that existed. `view`: None when it listed only topic names.
+    """
+
+    at: float
+    topics_asked: frozenset[str] | None
+    internal: frozenset[str]
+    view: ClusterView | None
+
+
+@dataclass(slots=True)
+class ClusterPolls:
+    """`definition`: returns the group to poll for, None while it is unknown. All times are `time.monotonic`."""
+
+    admin: ClusterAdmin
+    group: str
+    definition: Callable[[], Awaitable[RebalanceSnapshot | None]]
+    interval_s: float
+    _polls: deque[_Poll] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+    async def run(self) -> None:
+        """Poll until cancelled, more often while members join and when the leader begins."""
+        quick_polls = 0
+        while True:
+            state = ""
+            with contextlib.suppress(KafkaClientError, TimeoutError):  # the reader of the records reports it
+                definition = await self.definition()
+                if definition is None:
+                    topics = frozenset(await self.admin.topics())
+                    self.add(time.monotonic(), topics)
+                else:
+                    await self.poll(definition)
+                async with asyncio.timeout(_STATE_TIMEOUT_S):
+                    state = (await self.admin.describe_group(self.group)).state
+            quick_polls = quick_polls + 1 if state == _PLACING else 0
+            is_quick = state == _JOINING or 0 < quick_polls <= _QUICK_POLLS_WHILE_PLACING
+            await asyncio.sleep(min(_WHILE_JOINING_S, self.interval_s) if is_quick else self.interval_s)
+
+    def add(self, at: float, topics: frozenset[str]) -> None:
+        """Add a poll that only listed all topics. `at`: when it ended."""
+        self._polls.append(_Poll(at, None, topics, None))
+
+    async def poll(self, definition: RebalanceSnapshot) -> ClusterView:
+        """Poll now. Raises KafkaUnavailable, KafkaRefused."""
+        view = await cluster_view(self.admin, definition, offsets_timeout_s=OFFSETS_TIMEOUT_S)
+        topics_asked = frozenset(definition.topology.internal_topics)
+        self._polls.append(_Poll(time.monotonic(), topics_asked, frozenset(view.existing_internal_topics), view))
+        return view
+
+    def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
+        """The view of the last poll that ended before `at`, None when there is none."""
+        earlier = [poll for poll in self._usable(definition) if poll.at <= at]
+        if not earlier:
+            return None
+        poll = earlier[-1]
+        if poll.view is not None:
+            return poll.view
+        existing = {name: topic for name, topic in after.existing_internal_topics.items() if name in poll.internal}
+        return ClusterView(after.cluster, existing)
+
+    def since(self, at: float, definition: RebalanceSnapshot) -> tuple[ClusterView, ...]:
+        """The views of later polls, in order."""
+        return tuple(poll.view for poll in self._usable(definition) if poll.at > at and poll.view is not None)
+
+    def _usable(self, definition: RebalanceSnapshot) -> list[_Poll]:
+        needed = definition.topology.internal_topics
+        return [poll for poll in self._polls if poll.topics_asked is None or needed <= poll.topics_asked]
+
+
+Report = Callable[[str], None]
 
 _LONGEST_SEARCH_S = 20.0
 _LONGEST_SEARCH_AFTER_NONE_S = 1.0
 _LATE_MS = 2000
 _CLOCK_MARGIN_S = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class GroupChoices:
-    """The options and files that the user gave for a group. `task_assignor`: an instance when `assignor` names the
-    user's own class.
-    """
-
-    group: str
-    assignor: str
-    configs: AssignmentConfigs
-    topology: TopologySource
-    task_assignor: TaskAssignor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +135,7 @@ class ReadRebalance:
     `is_history`: its record was written before the recorder started.
     """
 
-    rebalance: ObservedRebalance
+    decoded: DecodedRebalance
     read_at: float
     read_ms: int
     is_history: bool
@@ -73,7 +146,6 @@ class PolledRebalance:
     """A generation with the cluster as polled around it. `polled_ms`: when the poll after it ended."""
 
     read: ReadRebalance
-    decoded: DecodedRebalance
     definition: RebalanceSnapshot
     views: PolledViews
     polled_ms: int
@@ -95,14 +167,14 @@ class GroupRecorder:
     """`write_from`: rebalances whose record has a lower offset reveal tasks, and are not written."""
 
     def __init__(
-        self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, poll_interval_s: float, say: Say
+        self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, poll_interval_s: float, report: Report
     ) -> None:
         self.group = choices.group
         self.generations = GroupGenerations(choices.group, seen)
         self.write_from = 0
         self._choices = choices
         self._admin = admin
-        self._say = say
+        self._report = report
         self._longest_search_s = _LONGEST_SEARCH_S
         self._shown = ShownTasks()
         self._comparison = LineComparison(choices.task_assignor)
@@ -110,47 +182,39 @@ class GroupRecorder:
         self._reported_assumptions: tuple[str, ...] = ()
         self.polls = ClusterPolls(admin, choices.group, self._definition, poll_interval_s)
 
-    async def poll_cluster(self) -> None:
-        """Poll the cluster until cancelled."""
-        await self.polls.run()
-
-    def has_workers(self, rebalance: ObservedRebalance) -> bool:
-        """Whether it has members besides leaders of this project, which get no tasks. Raises DecodeError."""
-        return bool(decoded_rebalance(rebalance).members)
-
-    def show(self, rebalance: ObservedRebalance) -> None:
+    def show(self, decoded: DecodedRebalance) -> None:
         """Learn the topology from a generation that is not written. Raises DecodeError."""
-        self._shown.add(decoded_rebalance(rebalance).members)
+        self._shown.add(decoded.members)
 
     def show_again(self, record: GroupRecord) -> None:
         """Learn the topology from a record that an earlier run has written. Raises DecodeError."""
         with contextlib.suppress(NotStreams):
             rebalance = GroupGenerations(self.group).take(record)
             if rebalance is not None:
-                self.show(rebalance)
+                self.show(decoded_rebalance(rebalance))
 
     async def poll(self, read: ReadRebalance) -> PolledRebalance:
         """Read the cluster for this rebalance. Call it as soon as the rebalance is known. Raises DecodeError for
         members that cannot be read, InputError for a topology that does not fit, KafkaClientError when the cluster does
         not answer.
         """
-        decoded = decoded_rebalance(read.rebalance)
+        decoded = read.decoded
         is_first = not self._shown.assigned
         self._shown.add(decoded.members)
         definition = self._definition_for(decoded, await self._partition_counts())
         after = await self.polls.poll(definition)
         polled_ms = int(time.time() * 1000)
-        may_create = is_first and not has_state(snapshot_of(decoded, definition))
+        may_create = is_first and not reported_sums(snapshot_of(decoded, definition))  # no member has a task yet
         if read.is_history:
-            return PolledRebalance(read, decoded, definition, PolledViews((after,), None, may_create), polled_ms)
+            return PolledRebalance(read, definition, PolledViews((after,), None, may_create), polled_ms)
         joined_at = _joined_at(read)
         before = self.polls.before(joined_at, definition, after)
         since = self.polls.since(joined_at, definition) or (after,)
-        return PolledRebalance(read, decoded, definition, PolledViews(since, before, may_create), polled_ms)
+        return PolledRebalance(read, definition, PolledViews(since, before, may_create), polled_ms)
 
     def line(self, polled: PolledRebalance) -> RecordedLine:
         """The line. This may take 20 s, so run it in a thread."""
-        decoded, views = polled.decoded, polled.views
+        decoded, views = polled.read.decoded, polled.views
         snapshot = snapshot_of(decoded, polled.definition)
         now_ms = decoded.now_ms(self._choices.configs)
         internal = {name: topic.partitions for name, topic in views.after.existing_internal_topics.items()}
@@ -180,7 +244,7 @@ class GroupRecorder:
 
     async def _definition(self) -> RebalanceSnapshot | None:
         """None while nothing is known of the topology."""
-        if self._topology is None and (self._shown.assigned or not isinstance(self._choices.topology, ShownTopology)):
+        if self._topology is None and (self._shown.assigned or self._choices.topology.file is not None):
             with contextlib.suppress(InputError):
                 self._topology = self._determined(await self._partition_counts())
         return None if self._topology is None else self._with(self._topology)
@@ -199,7 +263,7 @@ class GroupRecorder:
         if assumptions != self._reported_assumptions:
             for text in assumptions:
                 if text not in self._reported_assumptions:
-                    self._say(f"{self.group}: {text}")
+                    self._report(f"{self.group}: {text}")
             self._reported_assumptions = assumptions
         return self._with(self._topology)
 
@@ -217,7 +281,7 @@ class GroupRecorder:
         )
 
     def _note(self, polled: PolledRebalance, chosen: LeaderView) -> str:
-        written_ms = polled.read.rebalance.written_ms
+        written_ms = polled.read.decoded.rebalance.written_ms
         late_ms = max(polled.polled_ms - written_ms, 0)
         parts = [f"topology: {self._choices.topology.origin}"]
         if polled.read.is_history:
@@ -228,7 +292,7 @@ class GroupRecorder:
             parts.append("there was no look at the cluster before the rebalance")
         if chosen.words:
             parts.append(f"taken because the leader's result follows from it: {chosen.words}")
-        if polled.decoded.has_future_members:
+        if polled.read.decoded.has_future_members:
             parts.append("members of a future version: the id that their leader gave them is unknown")
         if chosen.differences:
             parts.append(f"not what 4.3.1 gives on this input: {chosen.differences[0]}")
@@ -237,7 +301,7 @@ class GroupRecorder:
 
 def _joined_at(read: ReadRebalance) -> float:
     """When the last member had joined and the leader began, by `time.monotonic`."""
-    rebalance = read.rebalance
+    rebalance = read.decoded.rebalance
     began_ms = rebalance.value.state_timestamp_ms
     took_ms = 0 if began_ms is None else max(rebalance.written_ms - began_ms, 0)
     late_ms = max(read.read_ms - rebalance.written_ms, 0)  # 0 when the broker's clock is ahead of ours

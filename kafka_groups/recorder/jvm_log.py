@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assignor.errors import InputError, UnreadableLogLine
-from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.recording.fields import as_assignor, as_configs
 from assignor.types import ProcessId
 from kafka_groups.recorder.jvm_log_rebalances import (
     FALLBACK_PRIOR,
@@ -22,14 +22,12 @@ from kafka_groups.recorder.jvm_log_rebalances import (
     LoggedRebalance,
     problem_of_decision,
     problem_of_rebalance,
-    walk_of_tasks,
-)
-from kafka_groups.recorder.jvm_log_values import (
     read_client_states,
     read_consumers,
     read_placed,
     read_tasks,
     read_tasks_by_consumer,
+    walk_of_tasks,
 )
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -106,17 +104,17 @@ class _LogRecord:
         return None if other is None else other[0]
 
 
+@dataclass(slots=True)
 class _LogReader:
     """Collects rebalances by the thread that leads them. A line that begins no message may continue the last one."""
 
-    def __init__(self, configs: Document, assignor: str | None, on_skipped: Callable[[str], None]) -> None:
-        self._configs = configs
-        self._assignor = assignor
-        self._on_skipped = on_skipped
-        self._rebalances: dict[str | None, LoggedRebalance] = {}
-        self._latest: LoggedRebalance | None = None
-        self._begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
-        self._count = 0
+    configs: Document
+    assignor: str | None
+    on_skipped: Callable[[str], None]
+    rebalances: dict[str | None, LoggedRebalance] = field(default_factory=dict)
+    latest: LoggedRebalance | None = None
+    begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
+    count: int = 0
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
         for number, text in enumerate(lines, 1):
@@ -124,19 +122,19 @@ class _LogReader:
                 words = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
                 if words is not None:
                     yield from self._begin(_LogRecord(words.lastgroup or "", words, number, piece))
-                elif self._begun is not None:
+                elif self.begun is not None:
                     self._go_on(number, piece)
-        for rebalance in list(self._rebalances.values()):
+        for rebalance in list(self.rebalances.values()):
             yield from self._end(rebalance)
 
     def _begin(self, record: _LogRecord) -> Iterator[Document]:
-        self._begun = None
+        self.begun = None
         if record.kind == "decided":
             yield from self._decide(record)
             return
         if record.kind == "clients":
-            if record.thread in self._rebalances:
-                yield from self._end(self._rebalances[record.thread])
+            if record.thread in self.rebalances:
+                yield from self._end(self.rebalances[record.thread])
             self._open(record)
         rebalance = self._rebalance_of(record)
         if record.kind == "finished":
@@ -148,12 +146,11 @@ class _LogReader:
             self._skip(record.line, str(error))
 
     def _add(self, rebalance: LoggedRebalance, record: _LogRecord) -> None:
-        """Takes what the first line has, and leaves the message open for more lines. Raises UnreadableLogLine."""
+        """Take the first line of a message, and leave the message open for more. Raises UnreadableLogLine."""
         words = record.words
         match record.kind:
             case "clients":
                 rebalance.nodes = None if words["nodes"] is None else int(words["nodes"])
-                rebalance.consumers |= read_consumers(record.rest)
             case "stateful":
                 rebalance.stateful = read_tasks(words["tasks"])
             case "states":
@@ -163,18 +160,17 @@ class _LogReader:
                 rebalance.fell_back = True
             case "rack":
                 rebalance.rack_aware = True
-            case "placed" | "assigned":
-                if record.kind == "assigned":
-                    rebalance.tasks, rebalance.stateful = read_tasks(words["all"]), read_tasks(words["some"])
-                rebalance.placed |= {} if rebalance.decided else read_placed(record.rest)
+            case "assigned":
+                rebalance.tasks, rebalance.stateful = read_tasks(words["all"]), read_tasks(words["some"])
         client = ProcessId.parse(words["client"]) if record.kind == "previous" else None
-        self._begun = (record.kind, rebalance, client)
+        self.begun = (record.kind, rebalance, client)
+        self._go_on(record.line, record.rest)
 
     def _go_on(self, line: int, text: str) -> None:
-        """A line that may continue the last message; any other line is ignored."""
-        if self._begun is None:
+        """The rest of the first line of a message, or a line that may continue it; any other line is ignored."""
+        if self.begun is None:
             return
-        kind, rebalance, client = self._begun
+        kind, rebalance, client = self.begun
         try:
             if kind == "clients":
                 rebalance.consumers |= read_consumers(text)
@@ -204,49 +200,49 @@ class _LogReader:
             rebalance = self._rebalance_of_clients(record, states.keys()) or rebalance
             problem = problem_of_decision(rebalance, states)
             id = self._id(record.timestamp, rebalance.thread or record.thread)
-            yield rebalance.document(id, HIGH_AVAILABILITY, self._configs, problem, decision["no"] is None)
+            yield rebalance.document(id, HIGH_AVAILABILITY, self.configs, problem, decision["no"] is None)
         except UnreadableLogLine as error:
             self._skip(record.line, str(error))
         rebalance.decided = True
-        if rebalance.thread in self._rebalances and self._rebalances[rebalance.thread] is not rebalance:
-            self._rebalances[rebalance.thread].decided = True
+        if rebalance.thread in self.rebalances and self.rebalances[rebalance.thread] is not rebalance:
+            self.rebalances[rebalance.thread].decided = True
 
     def _end(self, rebalance: LoggedRebalance) -> Iterator[Document]:
         """The document of a rebalance without that line."""
-        self._rebalances.pop(rebalance.thread, None)
+        self.rebalances.pop(rebalance.thread, None)
         if rebalance.decided or not rebalance.consumers:
             return
         try:
-            assignor = rebalance.assignor(self._assignor)
+            assignor = rebalance.assignor(self.assignor)
             problem = problem_of_rebalance(rebalance)
             id = self._id(rebalance.timestamp, rebalance.thread)
-            yield rebalance.document(id, assignor, self._configs, problem, assignor == FALLBACK_PRIOR)
+            yield rebalance.document(id, assignor, self.configs, problem, assignor == FALLBACK_PRIOR)
         except UnreadableLogLine as error:
             self._skip(rebalance.line, f"the rebalance that begins here {error}")
 
     def _open(self, record: _LogRecord) -> LoggedRebalance:
         rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
-        self._rebalances[record.thread] = self._latest = rebalance
+        self.rebalances[record.thread] = self.latest = rebalance
         return rebalance
 
     def _rebalance_of(self, record: _LogRecord) -> LoggedRebalance:
         """The one of the thread that logs, otherwise the last one begun; a log can begin in mid-rebalance."""
-        if record.thread in self._rebalances:
-            return self._rebalances[record.thread]
-        if record.thread is None and self._latest is not None:
-            return self._latest
+        if record.thread in self.rebalances:
+            return self.rebalances[record.thread]
+        if record.thread is None and self.latest is not None:
+            return self.latest
         return self._open(record)
 
     def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
         """The one with the same clients: this logger does not always name its thread in full."""
         wanted = set(clients)
-        fitting = [each for each in self._rebalances.values() if not each.decided and set(each.consumers) == wanted]
+        fitting = [each for each in self.rebalances.values() if not each.decided and set(each.consumers) == wanted]
         named = [each for each in fitting if each.thread == record.thread]
         return next(iter(named[-1:] or fitting[-1:]), None)
 
     def _id(self, timestamp: str | None, thread: str | None) -> str:
-        self._count += 1
-        return f"{timestamp or '-'}/{thread or '-'}/{self._count}"
+        self.count += 1
+        return f"{timestamp or '-'}/{thread or '-'}/{self.count}"
 
     def _skip(self, line: int, reason: str) -> None:
-        self._on_skipped(f"line {line}: {reason}")
+        self.on_skipped(f"line {line}: {reason}")

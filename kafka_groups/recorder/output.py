@@ -22,12 +22,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from assignor.errors import InputError
 from assignor.recording.fields import document_of_line, line_of_document
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
 from operating_system.private_files import FILE_MODE, private_opener, warn_if_readable_by_others
+from operating_system.whole_files import whole_file
 
 _ID = re.compile(r"(?P<group>.*)\.(?P<generation>\d+)@(?P<partition>\d+):(?P<offset>\d+)\Z", re.DOTALL)
 
@@ -75,42 +75,19 @@ def write_position(path: Path, position: Position) -> None:
         "groups": {group: asdict(seen) for group, seen in sorted(position.groups.items())},
         "size": position.size,
     }
-    partial = path.with_name(f"{path.name}.partial")
     try:
-        with open(partial, "w", encoding="utf-8", opener=private_opener) as stream:
-            json.dump(document, stream, indent=1)
+        with whole_file(path, private_opener) as stream:
+            stream.write(json.dumps(document, indent=1).encode())
             stream.flush()
             os.fsync(stream.fileno())
-        partial.replace(path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
-
-
-class Output(Protocol):
-    """`position`: where an earlier run stopped, including lines after its last saved position; None on a first run."""
-
-    position: Position | None
-
-    def last_lines(self) -> Mapping[str, Mapping[str, object]]:
-        """The last line of each group, which the run before may not have reported."""
-        ...
-
-    def append(self, *documents: Mapping[str, object]) -> None:
-        """Append lines that belong together."""
-        ...
-
-    def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
-        """Save this position, which covers all appended lines."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class StandardOutput:
     """Keeps no position: the next run starts afresh."""
 
-    def __init__(self) -> None:
-        self.position: Position | None = None
+    position: Position | None = None
 
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
         return {}
@@ -127,7 +104,10 @@ class StandardOutput:
 
 
 class OutputFile:
-    """Raises InputError when the file cannot be written, or another recorder writes to it."""
+    """`position`: where an earlier run stopped, including lines after its last saved position; None on a first run.
+
+    Raises InputError when the file cannot be written, or another recorder writes to it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -147,6 +127,7 @@ class OutputFile:
             raise
 
     def append(self, *documents: Mapping[str, object]) -> None:
+        """Append lines that belong together."""
         raw = b"".join(line_of_document(each).encode("utf-8", "surrogatepass") + b"\n" for each in documents)
         try:
             while raw:
@@ -156,6 +137,7 @@ class OutputFile:
             raise InputError(f"cannot be written: {error.strerror}", str(self._path)) from None
 
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
+        """The last line of each group, which the run before may not have reported."""
         lines: dict[str, Mapping[str, object]] = {}
         with self._path.open("rb") as stream:
             for line in stream:
@@ -166,6 +148,7 @@ class OutputFile:
         return lines
 
     def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
+        """Save this position, which covers all appended lines."""
         write_position(self._position_path, Position(partitions, groups, os.fstat(self._file).st_size))
 
     def close(self) -> None:
@@ -205,6 +188,9 @@ class OutputFile:
         return Position(
             dict(saved.partitions) if saved else {}, {group: each.seen for group, each in groups.items()}, whole
         )
+
+
+Output = StandardOutput | OutputFile
 
 
 def _document(line: bytes) -> Mapping[str, object]:

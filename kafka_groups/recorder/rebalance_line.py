@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import AssignorFault
-from assignor.names import InstanceNames
+from assignor.names.short_names import InstanceNames
+from assignor.pipeline.snapshot import Member, RebalanceSnapshot
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.group_metadata import MemberMetadata
@@ -24,11 +25,10 @@ from assignor.protocol.subscription_info import SubscriptionInfo, decode_member
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording.rebalance import RecordedOutput, RecordedTopic
 from assignor.recording.written import rebalance_document
-from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId
-from kafka_groups.interrupted_generations import OVERTAKEN, interrupted_document
-from kafka_groups.leader.own_member import is_leader_of_ours
+from kafka_groups.leader.led_rebalance import is_leader_of_ours
+from kafka_groups.rebalance_reports import OVERTAKEN, interrupted_document
 from kafka_groups.recorder.generations import ObservedRebalance
 from rebalance_analysis.history import PastRebalance, TriggerKind
 from rebalance_analysis.history.past_rebalance import SeenRebalance, see
@@ -100,15 +100,7 @@ def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> Reb
         member.member_id: Member(member.subscription, member.client_id, member.group_instance_id)
         for member in decoded.members
     }
-    return RebalanceSnapshot(
-        assignor=definition.assignor,
-        configs=definition.configs,
-        application_id=definition.application_id,
-        topology=definition.topology,
-        cluster=definition.cluster,
-        members=members,
-        leader_process_id=decoded.leader_process_id,
-    )
+    return replace(definition, members=members, leader_process_id=decoded.leader_process_id)
 
 
 def recorded_output(

@@ -1,27 +1,34 @@
 """The command `assignor record`: rebalances of real Kafka Streams groups as `rebalance/1` lines, as they happen.
 
+For groups whose `__consumer_offsets` cannot be read, `--from-log` reads what the assignors of JVM members logged.
 Kafka and HTTP are imported when the command runs, so that the other commands of `assignor` start without them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
+import io
 import logging
 import math
 import signal
+import sys
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from assignor.errors import InputError
+from assignor.recording.fields import line_of_document
 from assignor.types import JAVA_INT_MAX
 from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, shown
-from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.kafka_command_options import (
     KAFKA,
     ClientProperties,
@@ -30,11 +37,17 @@ from kafka_groups.kafka_command_options import (
     NotCopartitioned,
     Stores,
     TokenFile,
+    client_properties,
+    coordinator_address,
 )
+from operating_system.private_files import private_opener
+from operating_system.whole_files import whole_file
 
 if TYPE_CHECKING:
     from kafka_groups.recorder.following import Following
 
+_STDIN = "-"
+_GZIP_MAGIC = b"\x1f\x8b"
 _BOOTSTRAP_HELP = "Brokers of the cluster. Required, except with --from-log."
 _GROUP_HELP = "The application.id; repeat for more groups."
 _OUTPUT_HELP = "Append to this file, and continue where the last run stopped. Default: stdout, new rebalances only."
@@ -101,29 +114,27 @@ class RecordOptions:
 
     def following(self) -> Following:
         """Open the output, which the caller closes, and read the files. Raises InputError."""
-        from kafka_client.settings.client_settings import client_settings, read_properties_file
+        from kafka_client.settings.client_settings import client_settings
+        from kafka_groups.application import topology_facts
         from kafka_groups.recorder.choices import group_choices
         from kafka_groups.recorder.following import Following, RecordingLimits
         from kafka_groups.recorder.output import OutputFile, StandardOutput
-        from kafka_groups.topology_facts import topology_facts
 
         assert self.bootstrap_server is not None
-        properties = {} if self.command_config is None else read_properties_file(self.command_config)
-        settings = client_settings(self.bootstrap_server, properties)
+        settings = client_settings(self.bootstrap_server, client_properties(self.command_config))
         facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or ())
         groups = group_choices(
             self.group or (), self.topology or (), self.config_file or (), self.config or (), self.assignor, facts
         )
-        coordinator = None if self.coordinator is None else CoordinatorAddress(self.coordinator, self.token_file)
         return Following(
             settings=settings,
             groups=groups,
             output=StandardOutput() if self.output is None else OutputFile(self.output),
             limits=RecordingLimits(self.until_generations, self.for_seconds, self.once),
-            say=say,
+            report=say,
             from_start=self.from_start,
             poll_interval_s=self.look_every,
-            coordinator=coordinator,
+            coordinator=coordinator_address(self.coordinator, self.token_file),
         )
 
 
@@ -152,9 +163,8 @@ def record(options: RecordOptions) -> None:
 
 async def _run(following: Following) -> None:
     """SIGINT and SIGTERM stop it after the line that is being written."""
-    logging.getLogger("aiokafka").setLevel(
-        logging.CRITICAL
-    )  # this program reports in its own words everything that the user has to know
+    # this program reports in its own words everything that the user has to know
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("kafka_client").setLevel(logging.ERROR)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -163,11 +173,49 @@ async def _run(following: Following) -> None:
 
 
 def _import_log(log: str, options: RecordOptions) -> None:
+    """`log`: a file, plain or gzip, or `-` for stdin. It has no offsets and no keys, so each run reads all of it and
+    writes the whole output.
+    """
     from kafka_groups.recorder.choices import explicit_configs
-    from kafka_groups.recorder.log_import import import_log
+    from kafka_groups.recorder.jvm_log import placements_from_log
 
     configs = explicit_configs((), options.config or ())
-    count = import_log(log, options.output, configs, options.assignor, say)
+    count = 0
+    with _lines(log) as lines, _written(options.output) as stream:
+        for document in placements_from_log(lines, configs, assignor=options.assignor, on_skipped=say):
+            stream.write(line_of_document(document) + "\n")
+            if options.output is None:
+                stream.flush()
+            count += 1
     say(shown({"lines": count}, f"{count} lines", options.format))
     if count == 0:
         leave(EXIT_NO)
+
+
+@contextlib.contextmanager
+def _lines(log: str) -> Iterator[TextIO]:
+    if log == _STDIN:
+        yield sys.stdin
+        return
+    try:
+        with open(log, "rb") as raw:
+            is_gzip = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            raw.seek(0)
+            stream = gzip.GzipFile(fileobj=raw) if is_gzip else raw
+            yield io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be read: {reason}", log) from None
+
+
+@contextlib.contextmanager
+def _written(output: Path | None) -> Iterator[TextIO]:
+    """A stream to the output. A file appears only once it is complete."""
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with whole_file(output, private_opener) as raw, io.TextIOWrapper(raw, encoding="utf-8") as stream:
+            yield stream
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", str(output)) from None

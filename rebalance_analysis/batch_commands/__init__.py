@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from assignor_cli.extras import Extra
+from assignor_cli.help_texts import example
 
 BATCH = Extra("batch", ("pyarrow", "matplotlib"))
 
@@ -16,5 +17,6 @@ def register(app: typer.Typer) -> None:
         return
     from rebalance_analysis.batch_commands import replay, sweep
 
-    replay.register(app)
-    sweep.register(app)
+    app.command("replay", epilog=example("replay recordings/ --output replayed --engine local"))(replay.replay_inputs)
+    grid = "sweep recordings/ --grid max.warmup.replicas=1..8 --output swept"
+    app.command("sweep", epilog=example(grid))(sweep.sweep)

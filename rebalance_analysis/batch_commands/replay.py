@@ -9,23 +9,17 @@ import typer
 from rich.console import Console
 
 from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
-from rebalance_analysis.commands.change_options import changes_from_options
+from rebalance_analysis.commands.shared_options import changes_from_options
 from rebalance_analysis.what_if.changes import Changes
+from spark_engine.batch import EngineChoice
 from spark_engine.batch.command_line import batch_run, engine_from_options
-from spark_engine.batch.engine import EngineChoice
 
 if TYPE_CHECKING:
     from rebalance_analysis.replay.replay_run import Ended
 
 _INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("replay", epilog=example("replay recordings/ --output replayed --engine local"))(replay_inputs)
 
 
 @options_of(run_by=engine_from_options, changes=changes_from_options)
@@ -52,16 +46,7 @@ def replay_inputs(
     from rebalance_analysis.replay.replay_run import replay
 
     with batch_run():
-        ended = replay(
-            inputs,
-            output,
-            changes=changes,
-            engine=run_by.engine,
-            console=Console(stderr=True),
-            master=run_by.master,
-            cores=run_by.cores,
-            restart=run_by.restart,
-        )
+        ended = replay(inputs, output, changes, run_by, Console(stderr=True))
     _show(ended, output, format)
     counts = ended.summary.counts
     if counts.unusable:

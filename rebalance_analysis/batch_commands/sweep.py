@@ -9,23 +9,20 @@ import typer
 from rich.console import Console
 
 from assignor_cli.console import EXIT_NO, leave, say
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
-from rebalance_analysis.commands.change_options import changes_from_options
-from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
-from rebalance_analysis.commands.recorded_lines import read_with_bar
+from rebalance_analysis.commands.shared_options import (
+    ForecastAsked,
+    changes_from_options,
+    forecast_from_options,
+    read_with_bar,
+)
 from rebalance_analysis.what_if.changes import Changes
+from spark_engine.batch import EngineChoice
 from spark_engine.batch.command_line import batch_run, engine_from_options
-from spark_engine.batch.engine import EngineChoice
 
 if TYPE_CHECKING:
     from rebalance_analysis.sweep.sweep_run import FinishedSweep
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("sweep", epilog=example("sweep recordings/ --grid max.warmup.replicas=1..8 --output swept"))(sweep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +42,7 @@ class SweepResultOptions:
 
 
 @options_of(
-    run_by=engine_from_options,
-    changes=changes_from_options,
-    ahead=forecast_from_options,
-    shown=SweepResultOptions,
+    run_by=engine_from_options, changes=changes_from_options, ahead=forecast_from_options, shown=SweepResultOptions
 )
 def sweep(
     inputs: Annotated[

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import typer
 
+from assignor_cli.help_texts import example
 from rebalance_analysis.commands import assign, decode, diff, explain, simulate, what_if
+
+_COMMANDS: Mapping[str, tuple[Callable[..., None], list[str]]] = {
+    "assign": (assign.assign_files, ["assign --check recordings/orders.jsonl.gz"]),
+    "decode": (decode.decode_bytes, ["decode @subscription.bin --as subscription"]),
+    "explain": (
+        explain.explain_files,
+        ["explain recordings/orders.jsonl.gz", "explain --group orders --task 0_3 --last 5"],
+    ),
+    "diff": (diff.diff_files, ["diff orders.jsonl.gz#orders.3 orders.jsonl.gz#orders.4"]),
+    "what-if": (what_if.what_if_files, ["what-if orders.jsonl.gz --add-instances 2x4 --remove orders-7"]),
+    "simulate": (simulate.simulate_files, ["simulate orders.jsonl.gz --set max.warmup.replicas=4"]),
+}
+"""With examples, in the order in which the help lists them."""
 
 
 def register(app: typer.Typer) -> None:
-    """In the order in which the help lists them."""
-    for module in (assign, decode, explain, diff, what_if, simulate):
-        module.register(app)
+    for name, (command, examples) in _COMMANDS.items():
+        app.command(name, epilog=example(*examples))(command)

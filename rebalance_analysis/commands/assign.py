@@ -11,30 +11,25 @@ from typing import Annotated
 import typer
 
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
-from assignor.names import short_members
+from assignor.names.short_names import short_members
+from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording import line_of_document
-from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave, say
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, show
 from assignor_cli.tables import View, fitted
 from operating_system.whole_files import whole_file
-from rebalance_analysis.commands.recorded_lines import read_with_bar
+from rebalance_analysis.commands.shared_options import read_with_bar
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.sources import shown
 from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance, run
 
 _DIFFERENCES_SHOWN = 10
-
-
-def register(app: typer.Typer) -> None:
-    app.command("assign", epilog=example("assign --check recordings/orders.jsonl.gz"))(assign_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ def assign_files(options: AssignOptions) -> None:
     tally, set_aside = Tally(), LinesSetAside()
     with _results_written(options) as write:
         for line in read_with_bar(options.files):
-            ran = _run(line, tally, set_aside, tally.compare if options.check else _compare_not)
+            ran = _run(line, tally, set_aside, compares=options.check)
             if ran is not None:
                 write(ran)
     if options.check:
@@ -75,12 +70,13 @@ def assign_files(options: AssignOptions) -> None:
         leave(EXIT_NO)
 
 
-def _run(line: Line, tally: Tally, set_aside: LinesSetAside, compare: Callable[[str, Rerun], None]) -> Rerun | None:
+def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) -> Rerun | None:
     """None for a line that cannot be run: it is reported and counted."""
     tally.total += 1
     try:
         ran = run(line.usable_document(), load_own_assignor)
-        compare(line.where, ran)
+        if compares:
+            tally.compare(line.where, ran)
     except NotBuiltYet as error:
         tally.add_refused(str(error))
         say(f"error: {line.where}: refused: {error}")
@@ -90,10 +86,6 @@ def _run(line: Line, tally: Tally, set_aside: LinesSetAside, compare: Callable[[
         set_aside(line.where, error)
         return None
     return ran
-
-
-def _compare_not(where: str, ran: Rerun) -> None:
-    pass
 
 
 @contextlib.contextmanager

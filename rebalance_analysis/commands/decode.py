@@ -14,7 +14,6 @@ import typer
 
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
-from assignor_cli.help_texts import example
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import fitted
 from rebalance_analysis.reading.sources import STDIN
@@ -22,14 +21,9 @@ from rebalance_analysis.reading.sources import STDIN
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
 
 
-def register(app: typer.Typer) -> None:
-    app.command("decode", epilog=example("decode @subscription.bin --as subscription"))(decode_bytes)
-
-
 def decode_bytes(
     value: Annotated[
-        str,
-        typer.Argument(metavar="VALUE", help="Base64 or hex; @FILE for a file of either or of bytes; - for stdin."),
+        str, typer.Argument(metavar="VALUE", help="Base64 or hex; @FILE for a file of either or of bytes; - for stdin.")
     ],
     kind: Annotated[
         str | None,

@@ -9,18 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from assignor.errors import AssignorFault, InputError
-from assignor.names import short_members
+from assignor.names.short_names import short_members
 from assignor_cli.console import EXIT_NO, leave
-from assignor_cli.help_texts import example
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import View, fitted
-from rebalance_analysis.commands.recorded_lines import read_with_bar
+from rebalance_analysis.commands.shared_options import read_with_bar
 from rebalance_analysis.presentation.comparisons import diff_rows
 from rebalance_analysis.reading.task_owners import TaskOwners, owner_moves, owners_in, tasks_of
-
-
-def register(app: typer.Typer) -> None:
-    app.command("diff", epilog=example("diff orders.jsonl.gz#orders.3 orders.jsonl.gz#orders.4"))(diff_files)
 
 
 def diff_files(

@@ -6,33 +6,38 @@ As data, without --last, --group and --all, every line of a file is explained by
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import InputError
 from assignor.explain import explanation_document
-from assignor.types import JAVA_INT_MAX, TaskId
+from assignor.names.short_names import FullNames, InstanceNames, ShortNames
+from assignor.types import JAVA_INT_MAX, AssignorErrorCode, ProcessId, TaskId
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave, say
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
+from assignor_cli.tables import View, paragraph
 from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
-from rebalance_analysis.commands.history_text import group_history_text, task_history_text
-from rebalance_analysis.commands.recorded_lines import read_with_bar
-from rebalance_analysis.history import group_history, group_history_document, task_history, task_history_document
+from rebalance_analysis.commands.shared_options import read_with_bar, usable
+from rebalance_analysis.history import (
+    GroupHistory,
+    TaskHistory,
+    group_history,
+    group_history_document,
+    task_history,
+    task_history_document,
+)
+from rebalance_analysis.presentation.history_rows import group_history_rows, task_history_rows
+from rebalance_analysis.presentation.reasons import with_terms_explained
+from rebalance_analysis.presentation.rebalances import FactRow
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.recorded_group import RecordedGroup, histories_of, history_from_coordinator, history_of
 from rebalance_analysis.rerun import Rerun, RerunRebalance, run
 
 DEFAULT_LAST = 10
-
-
-def register(app: typer.Typer) -> None:
-    app.command(
-        "explain", epilog=example("explain recordings/orders.jsonl.gz", "explain --group orders --task 0_3 --last 5")
-    )(explain_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,13 @@ class ExplainOptions:
         return not (by_itself and self.format.is_data)
 
     @property
+    def most(self) -> int:
+        """How many rebalances a history shows at most."""
+        if self.id is not None:
+            return 1
+        return DEFAULT_LAST if self.last is None else self.last
+
+    @property
     def only_task(self) -> TaskId | None:
         """Raises InputError for text that is no task."""
         if self.task is None:
@@ -125,44 +137,35 @@ def explain_files(options: ExplainOptions) -> None:
 
 def _print_histories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
     """The reason why there is no history; None when one was printed."""
-    last = DEFAULT_LAST if options.last is None else options.last
-    if not options.files:
-        url = DEFAULT_URL if options.coordinator is None else options.coordinator
-        asked = history_from_coordinator(url, options.token_file, options.group, last)
-        history = history_of(asked, options.group, last, set_aside)
-        return _print_history(history, last, None, task, options, set_aside, first=True)
-    if options.id is not None:
-        everything = histories_of(read_with_bar(options.files), options.group, sys.maxsize, set_aside)
-        found = [only for history in everything if (only := history.only(options.id)) is not None]
-        if not found:
-            return "no such task or id"
-        return _print_history(found[0], 1, None, task, options, set_aside, first=True)
-    lines = read_with_bar(options.files)
-    if task is not None:
-        history = history_of(lines, options.group, last, set_aside)
-        return _print_history(history, last, history.recorded, task, options, set_aside, first=True)
-    nothing: str | None = "there are no rebalances"
-    for number, history in enumerate(histories_of(lines, options.group, last, set_aside)):
-        nothing = _print_history(history, last, history.recorded, None, options, set_aside, first=number == 0)
+    nothing: str | None = "there are no rebalances" if options.id is None else "no such task or id"
+    for number, history in enumerate(_chosen(options, set_aside)):
+        nothing = _print_history(history, task, options, set_aside, first=number == 0)
     return nothing
 
 
+def _chosen(options: ExplainOptions, set_aside: LinesSetAside) -> list[RecordedGroup]:
+    if not options.files:
+        url = DEFAULT_URL if options.coordinator is None else options.coordinator
+        asked = history_from_coordinator(url, options.token_file, options.group, options.most)
+        return [replace(history_of(asked, options.group, options.most, set_aside), recorded=None)]
+    lines = read_with_bar(options.files)
+    if options.id is not None:
+        everything = histories_of(lines, options.group, sys.maxsize, set_aside)
+        return [only for history in everything if (only := history.only(options.id)) is not None][:1]
+    if options.task is not None:
+        return [history_of(lines, options.group, options.most, set_aside)]
+    return histories_of(lines, options.group, options.most, set_aside)
+
+
 def _print_history(
-    history: RecordedGroup,
-    last: int,
-    recorded: int | None,
-    task: TaskId | None,
-    options: ExplainOptions,
-    set_aside: LinesSetAside,
-    *,
-    first: bool,
+    history: RecordedGroup, task: TaskId | None, options: ExplainOptions, set_aside: LinesSetAside, *, first: bool
 ) -> str | None:
     """The history of one group, or of a task of it. Returns the reason why there is none; None when it was printed.
     `first`: nothing is printed above it.
     """
     past = history.run_again(set_aside)
-    before = next(past, None) if len(history.lines) > last else None
-    group_id, format = history.group_id, options.format
+    before = next(past, None) if len(history.lines) > options.most else None
+    group_id, recorded, format = history.group_id, history.recorded, options.format
     if task is not None:
         of_task = task_history(past, task, before)
         if not of_task.found:
@@ -189,14 +192,12 @@ def _print_history(
 def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
     """Each line by itself, as data. Returns the reason why nothing was explained; None when something was."""
     explained = 0
-    for line in read_with_bar(options.files or ()):
-        if options.id is not None and line.document is not None and not line.has_id(options.id):
-            continue
-        try:
-            ran = run(line.usable_document(), load_own_assignor)
-        except AssignorFault as error:
-            set_aside(line.where, error)
-            continue
+    lines = (
+        line
+        for line in read_with_bar(options.files or ())
+        if options.id is None or line.document is None or line.has_id(options.id)
+    )
+    for ran in usable(lines, lambda line: run(line.usable_document(), load_own_assignor), set_aside):
         explained += _print(ran, task, options.format)
     return None if explained else "no such task or id"
 
@@ -207,8 +208,39 @@ def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
     for explanation in explanations:
         print(data_text({"id": ran.id, **explanation_document(explanation)}, format))
     if isinstance(ran, RerunRebalance) and not explanations and only is None:
-        error = ran.result.error
-        reason = ran.result.error_code.name if error is None else error.with_hint()
+        reason = ran.error or AssignorErrorCode.NONE.name
         print(data_text({"id": ran.id, "task": None, "text": f"no task was placed: {reason}"}, format))
         return 1
     return len(explanations)
+
+
+_INDENT = 2
+_LABELS = 11
+"""How wide the column of labels is."""
+
+
+def task_history_text(group_id: str, history: TaskHistory, recorded: int | None, view: View, *, every: bool) -> str:
+    """See `task_history_rows`; `-o wide` has every rebalance in full."""
+    names = names_for(history.instances, view)
+    return _text(task_history_rows(group_id, history, recorded, names, every=every or view.wide), view)
+
+
+def group_history_text(group_id: str, history: GroupHistory, recorded: int | None, view: View, *, every: bool) -> str:
+    """See `group_history_rows`; `-o wide` has every task in full."""
+    names = names_for(history.instances, view)
+    return _text(group_history_rows(group_id, history, recorded, names, every=every or view.wide), view)
+
+
+def names_for(instances: Mapping[ProcessId, str | None], view: View) -> ShortNames:
+    return FullNames(instances) if view.wide else InstanceNames(instances)
+
+
+def _text(rows: Iterable[FactRow], view: View) -> str:
+    return "\n".join(_line(row, view) for row in with_terms_explained(rows))
+
+
+def _line(row: FactRow, view: View) -> str:
+    indent = _INDENT * row.depth
+    if row.label is None:
+        return paragraph("", row.text, view, indent=indent)
+    return paragraph(f"{' ' * indent}{row.label}", row.text, view, indent=indent + _LABELS)

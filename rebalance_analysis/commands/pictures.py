@@ -20,7 +20,7 @@ from rebalance_analysis.figures import new_figure, plain_text
 from rebalance_analysis.presentation.quantities import counted
 from rebalance_analysis.rerun import Rerun
 from rebalance_analysis.simulate.model import Forecast
-from rebalance_analysis.what_if import ProcessCopies, copies_by_process
+from rebalance_analysis.what_if.difference import ProcessCopies, copies_by_process
 from rebalance_analysis.what_if.process_names import process_labels
 
 if TYPE_CHECKING:

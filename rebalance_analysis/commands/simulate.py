@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-import typer
-
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import InputError
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import fitted
-from rebalance_analysis.commands.change_options import changes_from_options
-from rebalance_analysis.commands.model_options import ForecastAsked, forecast_from_options
 from rebalance_analysis.commands.pictures import PictureOption, draw_forecast
-from rebalance_analysis.commands.recorded_lines import Recordings, choice_from_options, read_with_bar
+from rebalance_analysis.commands.shared_options import (
+    ForecastAsked,
+    Recordings,
+    changes_from_options,
+    choice_from_options,
+    forecast_from_options,
+    read_with_bar,
+    usable,
+)
 from rebalance_analysis.figures import check_picture_path, save_figure
 from rebalance_analysis.presentation.comparisons import changes_text
 from rebalance_analysis.presentation.forecasts import forecast_sentence, forecast_text
 from rebalance_analysis.reading.lines import Line, LineChoice
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import parse_recorded
-from rebalance_analysis.simulate import End, Forecast, forecast, forecast_document
+from rebalance_analysis.simulate import forecast, forecast_document
+from rebalance_analysis.simulate.model import End, Forecast
 from rebalance_analysis.what_if import Changes, changed
-
-
-def register(app: typer.Typer) -> None:
-    app.command("simulate", epilog=example("simulate orders.jsonl.gz --set max.warmup.replicas=4"))(simulate_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,8 @@ def simulate_files(
     last: _TitledForecast | None = None
     count = 0
     stable = True
-    for line in choice.among(read_with_bar(files)):
-        try:
-            last = _forecast(line, ahead, changes)
-        except AssignorFault as error:
-            set_aside(line.where, error)
-            continue
+    lines = choice.among(read_with_bar(files))
+    for last in usable(lines, lambda line: _forecast(line, ahead, changes), set_aside):
         text = f"{chr(10) if count else ''}{forecast_text(last.title, last.document)}"
         show({"id": last.id, "forecast": last.document}, partial(fitted, text), options.format)
         count += 1

@@ -1,4 +1,7 @@
-"""`assignor what-if`: recorded rebalances run again under other conditions, and what is different."""
+"""`assignor what-if`: recorded rebalances run again under other conditions, and what is different.
+
+Over a whole history: a row for each rebalance as it is run, and totals at the end.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +9,42 @@ import contextlib
 import gzip
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
 
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import InputError
+from assignor.names.printable import one_line
+from assignor.names.short_names import shortened
 from assignor.recording import line_of_document
 from assignor_cli.console import LinesSetAside
-from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
-from assignor_cli.output import Format, FormatOption, show
+from assignor_cli.output import Format, FormatOption, data_text, show, view_of
 from assignor_cli.tables import fitted
 from operating_system.private_files import private_opener
 from operating_system.whole_files import whole_file
-from rebalance_analysis.commands.change_options import changes_from_options
-from rebalance_analysis.commands.model_options import RestoreRateOption
 from rebalance_analysis.commands.pictures import PictureOption, draw_what_if
-from rebalance_analysis.commands.recorded_lines import Recordings, choice_from_options, read_with_bar
-from rebalance_analysis.commands.what_if_history import History
+from rebalance_analysis.commands.shared_options import (
+    Recordings,
+    RestoreRateOption,
+    changes_from_options,
+    choice_from_options,
+    read_with_bar,
+    usable,
+)
 from rebalance_analysis.figures import check_picture_path, save_figure
-from rebalance_analysis.presentation.comparisons import difference_text
+from rebalance_analysis.measures import RebalanceMeasures
+from rebalance_analysis.presentation.comparisons import difference_text, not_placed, seconds_text
+from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, counted
 from rebalance_analysis.reading.lines import Line, LineChoice
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.rerun import Rerun, parse_recorded, run_recorded
-from rebalance_analysis.what_if import Changes, Difference, changed, changed_document, difference, difference_document
-from rebalance_analysis.what_if.difference import RESTORE_RECORDS_PER_S
+from rebalance_analysis.what_if import Changes, changed, difference, difference_document
+from rebalance_analysis.what_if.changed_rebalance import changed_document
+from rebalance_analysis.what_if.difference import RESTORE_RECORDS_PER_S, ComparedRebalance, Difference
 
 _Write = Callable[[bytes], object]
-
-
-def register(app: typer.Typer) -> None:
-    app.command("what-if", epilog=example("what-if orders.jsonl.gz --add-instances 2x4 --remove orders-7"))(
-        what_if_files
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,9 @@ class _Compared:
     after: Rerun
     difference: Difference
 
+    def document(self) -> dict[str, object]:
+        return {"id": self.before.id, **difference_document(self.difference)}
+
 
 @options_of(choice=choice_from_options, changes=changes_from_options, options=WhatIfOptions)
 def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, options: WhatIfOptions) -> None:
@@ -84,9 +91,22 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
             raise InputError("shows one rebalance, so it cannot go with --all", "--picture")
         check_picture_path(options.picture)
     set_aside = LinesSetAside()
+    history = _History(options.format)
+    last: _Compared | None = None
+    count = 0
     with _lines_written(options.write) as write:
-        compared = _compare(choice.among(read_with_bar(files)), changes, options, set_aside, write)
-        last, count = _show_history(compared, options) if choice.all else _show_each(compared, changes, options)
+        lines = choice.among(read_with_bar(files))
+        for last in usable(lines, lambda line: _compare(line, changes, options.restore_rate), set_aside):
+            count += 1
+            if write is not None:
+                write(f"{line_of_document(changed_document(last.after.recorded, changes))}\n".encode())
+            if choice.all:
+                history.add(last)
+            else:
+                text = difference_text(last.before, last.after, last.difference, changes)
+                show(last.document(), fitted(text, view_of(options.format)), options.format)
+        if choice.all:
+            history.print_totals()
         if not count and not set_aside.count:
             raise InputError("there is no such rebalance", " ".join(files))
         if options.picture is not None and last is not None:
@@ -98,46 +118,12 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
     set_aside.leave_if_any()
 
 
-def _compare(
-    lines: Iterator[Line], changes: Changes, options: WhatIfOptions, set_aside: LinesSetAside, write: _Write | None
-) -> Iterator[_Compared]:
-    """One after the other, as each is shown: a history may be longer than memory."""
-    for line in lines:
-        try:
-            recorded = parse_recorded(line.usable_document())
-            before = run_recorded(recorded, load_own_assignor)
-            after = run_recorded(changed(recorded, changes), load_own_assignor)
-            compared = _Compared(before, after, difference(before, after, restore_records_per_s=options.restore_rate))
-        except AssignorFault as error:
-            set_aside(line.where, error)
-            continue
-        if write is not None:
-            write(f"{line_of_document(changed_document(after.recorded, changes))}\n".encode())
-        yield compared
-
-
-def _show_each(compared: Iterator[_Compared], changes: Changes, options: WhatIfOptions) -> tuple[_Compared | None, int]:
-    """The last one shown, and how many there were."""
-    last: _Compared | None = None
-    count = 0
-    for last in compared:
-        count += 1
-        text = difference_text(last.before, last.after, last.difference, changes)
-        document = {"id": last.before.id, **difference_document(last.difference)}
-        show(document, partial(fitted, text), options.format)
-    return last, count
-
-
-def _show_history(compared: Iterator[_Compared], options: WhatIfOptions) -> tuple[_Compared | None, int]:
-    """The last one shown, and how many there were."""
-    history = History()
-    last: _Compared | None = None
-    count = 0
-    for last in compared:
-        count += 1
-        history.add(last.before, last.after, last.difference, options.format)
-    history.print_totals(options.format)
-    return last, count
+def _compare(line: Line, changes: Changes, restore_rate: float) -> _Compared:
+    """Raises AssignorFault for a line that cannot be used."""
+    recorded = parse_recorded(line.usable_document())
+    before = run_recorded(recorded, load_own_assignor)
+    after = run_recorded(changed(recorded, changes), load_own_assignor)
+    return _Compared(before, after, difference(before, after, restore_records_per_s=restore_rate))
 
 
 @contextlib.contextmanager
@@ -155,3 +141,140 @@ def _lines_written(file: str | None) -> Iterator[_Write | None]:
                 yield raw.write
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file) from None
+
+
+_Columns = tuple[tuple[str, int], ...]
+
+_ID_WIDTH = 15
+_SHORTEST_ID = 12
+_WIDE_ID_WIDTH = 24
+_COLUMNS: _Columns = (("moves", 10), ("standbys", 10), ("warm-ups", 8), ("elsewhere", 9), ("to restore", 18))
+_WIDE_COLUMNS: _Columns = (
+    ("active moves", 15),
+    ("standby moves", 15),
+    ("warm-ups", 15),
+    ("elsewhere", 9),
+    ("to restore", 27),
+    ("time", 21),
+)
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Sums over the rebalances that placed tasks. The records are those of rebalances whose lags are known."""
+
+    active_moved: int = 0
+    standby_moved: int = 0
+    warm_ups: int = 0
+    records_to_restore: int = 0
+    rounds_with_unknown_lags: int = 0
+    probing_rebalances: int = 0
+
+    def add(self, measures: RebalanceMeasures, compared: ComparedRebalance) -> None:
+        self.active_moved += measures.active_moved
+        self.standby_moved += measures.standby_moved
+        self.warm_ups += measures.warm_ups
+        self.records_to_restore += measures.records_to_restore or 0
+        self.rounds_with_unknown_lags += measures.records_to_restore is None
+        self.probing_rebalances += compared.probing_rebalance_needed
+
+
+class _History:
+    """Prints as it goes: a history may be longer than memory."""
+
+    def __init__(self, format: Format) -> None:
+        self._format = format
+        self._rebalances = 0
+        self._not_placed = 0
+        self._active_elsewhere = 0
+        self._before = _Totals()
+        self._after = _Totals()
+
+    def add(self, compared: _Compared) -> None:
+        self._rebalances += 1
+        difference = compared.difference
+        cells: list[str] = []
+        before, after = difference.before.measures, difference.after.measures
+        if before is None or after is None:
+            self._not_placed += 1
+        else:
+            self._before.add(before, difference.before)
+            self._after.add(after, difference.after)
+            self._active_elsewhere += difference.active_elsewhere
+            time = f"{_seconds(difference.before.restore_s)} -> {_seconds(difference.after.restore_s)}"
+            cells = _cells(before, after, difference.active_elsewhere, time)
+        if self._format.is_data:
+            print(data_text(compared.document(), self._format))
+            return
+        if self._rebalances == 1:
+            columns = _WIDE_COLUMNS if self._format is Format.WIDE else _COLUMNS
+            print(_line("as is > what if", [name for name, _ in columns], self._format))
+        problem = not_placed(difference)
+        if problem is None:
+            print(_line(one_line(compared.before.id), cells, self._format))
+        else:
+            which, error = problem
+            print(fitted(f"{compared.before.id}  {which}, no task is placed: {error}", view_of(self._format)))
+
+    def print_totals(self) -> None:
+        if self._format.is_data:
+            print(data_text({"totals": self._document()}, self._format))
+            return
+        if not self._rebalances:
+            return
+        cells = _cells(self._before, self._after, self._active_elsewhere, "")
+        print(_line(counted(self._rebalances, "rebalance"), cells, self._format))
+        for count, what in (
+            (self._not_placed, "placed no tasks, as they are or what if, and are not in the sums"),
+            (
+                self._after.rounds_with_unknown_lags,
+                "have lags that are not known; their records to restore are not in the sum",
+            ),
+        ):
+            if count:
+                print(f"{count:,} of them {what}")
+
+    def _document(self) -> dict[str, object]:
+        return {
+            "rounds": self._rebalances,
+            "not_placed": self._not_placed,
+            "active_elsewhere": self._active_elsewhere,
+            "before": asdict(self._before),
+            "after": asdict(self._after),
+        }
+
+
+def _cells(
+    before: RebalanceMeasures | _Totals, after: RebalanceMeasures | _Totals, elsewhere: int, time: str
+) -> list[str]:
+    return [
+        _pair(before.active_moved, after.active_moved),
+        _pair(before.standby_moved, after.standby_moved),
+        _pair(before.warm_ups, after.warm_ups),
+        count_text(elsewhere),
+        _pair(before.records_to_restore, after.records_to_restore),
+        time,
+    ]
+
+
+def _line(name: str, cells: list[str], format: Format) -> str:
+    """Cells that have no column are left out: the time is the last one, and only shown when wide."""
+    columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
+    if format is Format.WIDE:
+        columns, first = _WIDE_COLUMNS, f"{name:<{_WIDE_ID_WIDTH}}"
+    figures = "  ".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, columns, strict=False)).rstrip()
+    line = f"{first}  {figures}"
+    view = view_of(format)
+    if view.wide or len(line) <= view.width:
+        return line
+    # a figure that is longer than its column takes the room of the name
+    room = max(view.width - len(figures) - 2, _SHORTEST_ID)
+    return fitted(f"{shortened(name, room):<{room}}  {figures}", view)
+
+
+def _pair(before: int | None, after: int | None) -> str:
+    return " -> ".join(UNKNOWN if count is None else count_text(count) for count in (before, after))
+
+
+def _seconds(seconds: float | None) -> str:
+    return UNKNOWN if seconds is None else seconds_text(seconds)

@@ -1,14 +1,16 @@
-"""A whole group over recorded rebalances: what set each one off, and which tasks went where."""
+"""A whole group over recorded rebalances: what set each one off, and which tasks went where. And histories as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
+from assignor.recording.documents import document_of, document_of_fields
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.history.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
-from rebalance_analysis.history.task_history import TaskInRebalance, TaskRebalance
+from rebalance_analysis.history.task_history import TaskHistory, TaskRebalance, task_rebalance
 
 
 class Move(NamedTuple):
@@ -62,28 +64,30 @@ def group_history(
     history leaves out. `every_task`: fill in `task_rebalances`, which costs an explanation for each.
     """
     found: list[GroupRebalance] = []
-    seen = None if before is None else see(before, None)
-    active: Mapping[TaskId, ProcessId] = {} if seen is None else seen.placed.active()
-    tasks = {} if before is None or seen is None or not every_task else _tasks(before, seen, ())
-    instances = {} if seen is None else seen.instances()
-    for past in rebalances:
-        previous, active_before, tasks_before = seen, active, tasks
+    seen: SeenRebalance | None = None
+    active: Mapping[TaskId, ProcessId] = {}
+    tasks: dict[TaskId, TaskRebalance] = {}
+    instances: dict[ProcessId, str | None] = {}
+    for past in rebalances if before is None else chain((before,), rebalances):
+        previous, active_before = seen, active
         seen = see(past, previous)
         active = seen.placed.active()
         instances |= seen.instances()
-        task_rebalances: tuple[TaskRebalance, ...] = ()
         if every_task:
-            tasks = _tasks(past, seen, tasks_before)
-            task_rebalances = tuple(tasks[task].compared_with(tasks_before.get(task)) for task in sorted(tasks))
-        found.append(_group_rebalance(seen, previous, active, active_before, task_rebalances))
+            tasks = _tasks(past, seen, tasks)
+        if past is not before:
+            of_tasks = tuple(tasks[task] for task in sorted(tasks))
+            found.append(_group_rebalance(seen, previous, active, active_before, of_tasks))
     return GroupHistory(tuple(found), instances)
 
 
-def _tasks(past: PastRebalance, seen: SeenRebalance, before: Iterable[TaskId]) -> dict[TaskId, TaskInRebalance]:
+def _tasks(
+    past: PastRebalance, seen: SeenRebalance, before: Mapping[TaskId, TaskRebalance]
+) -> dict[TaskId, TaskRebalance]:
     """Every task of the rebalance, and those that were there `before`."""
     explanations = {explanation.task: explanation for explanation in past.ran.explanations(None)}
     tasks = {*explanations, *seen.placed.differing, *before}
-    return {task: TaskInRebalance.found(task, seen, explanations.get(task)) for task in tasks}
+    return {task: task_rebalance(task, seen, explanations.get(task), before.get(task)) for task in tasks}
 
 
 def _group_rebalance(
@@ -113,3 +117,60 @@ def _group_rebalance(
         differing=len(placed.differing),
         task_rebalances=task_rebalances,
     )
+
+
+def task_history_document(group_id: str, history: TaskHistory) -> dict[str, object]:
+    """Times in milliseconds, lags in records: -2 for a running active task, -3 when not known."""
+    return {
+        "group_id": group_id,
+        "task": str(history.task),
+        "rounds": [
+            {
+                **_facts(each.facts),
+                **document_of_fields(each, "change", "before", "copies", "outcome", "reason"),
+                "differs_from_recorded": each.differs,
+                "waiting": document_of(each.waiting),
+            }
+            for each in history.rebalances
+        ],
+        "summary": document_of(history.summary),
+    }
+
+
+def group_history_document(group_id: str, history: GroupHistory) -> dict[str, object]:
+    """Every move of every rebalance."""
+    return {
+        "group_id": group_id,
+        "rounds": [
+            {
+                **_facts(each.facts),
+                **document_of_fields(each, "processes", "tasks"),
+                "moves": [_move(move) for move in each.moves],
+                **document_of_fields(each, "handed_over", "held_back", "standbys", "warm_ups"),
+                "differing_from_recorded": each.differing,
+            }
+            for each in history.rebalances
+        ],
+        "summary": {"moves": history.moves},
+    }
+
+
+def _move(move: Move) -> dict[str, object]:
+    return {
+        "task": str(move.task),
+        "from": document_of(move.giver),
+        "to": document_of(move.receiver),
+        "held_back": move.held_back,
+    }
+
+
+def _facts(facts: RebalanceFacts) -> dict[str, object]:
+    return {
+        "generation_id": facts.generation,
+        **document_of_fields(facts, "id", "now_ms", "since_previous_ms"),
+        "generations_not_recorded": facts.not_recorded,
+        "generations_interrupted": facts.interrupted,
+        **document_of_fields(facts, "triggers", "note", "led_by", "error"),
+        "followup_rebalance": facts.followup,
+        "probing_rebalance_at_ms": facts.probing_at_ms,
+    }

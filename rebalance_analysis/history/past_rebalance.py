@@ -1,15 +1,24 @@
 """One recorded rebalance as a history needs it: what sets it apart from the one before, and where the copies are after
 it.
+
+A recording has the bytes; this program's own run has the reasons. For most recordings both agree. A rebalance of
+another leader, or of another release, can differ in some tasks. The copies of those tasks are then read from the
+recorded bytes, which show a warm-up as a standby and a task that is held back as active nowhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assignor.types import AssignorErrorCode, ProcessId
-from rebalance_analysis.history.recorded_copies import RecordedCopies, placed_after
+from assignor.errors import AssignorFault
+from assignor.explain import Explanation
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import DecisionKind
+from assignor.types import AssignorErrorCode, ProcessId, Role, TaskId
 from rebalance_analysis.history.triggers import ProcessView, RebalanceView, Trigger, processes_of, triggers, view_of
 from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 
@@ -27,11 +36,11 @@ class PastRebalance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFacts:
-    """What every history tells of a rebalance. Times in milliseconds since the epoch, None for placement problems.
+    """Every history tells these of a rebalance. Times in milliseconds since the epoch, None for placement problems.
 
     `interrupted`: generations between the rebalance before and this one that never got an assignment; `not_recorded`:
-    the others between them. `note`: what the recording says about
-    itself. `error`: why no task was placed. `created`: topics that the rebalance created and the group reads.
+    the others between them. `note`: what the recording says about itself. `error`: why no task was placed. `created`:
+    topics that the rebalance created and the group reads.
     """
 
     generation: int
@@ -70,18 +79,17 @@ def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
     """`before`: the rebalance before; None for the first that is recorded."""
     ran = past.ran
     processes = processes_of(ran)
-    placed = placed_after(ran, processes)
+    placed = _placed_after(ran, processes)
     view = view_of(ran, processes, placed.held_back)
     rebalance = ran.recorded if isinstance(ran, RerunRebalance) else None
     now_ms = None if rebalance is None else rebalance.now_ms
     earlier = None if before is None else before.facts
+    before_ms = None if earlier is None else earlier.now_ms
     facts = RebalanceFacts(
         generation=past.generation,
         id=ran.id,
         now_ms=now_ms,
-        since_previous_ms=None
-        if earlier is None or now_ms is None or earlier.now_ms is None
-        else now_ms - earlier.now_ms,
+        since_previous_ms=None if now_ms is None or before_ms is None else now_ms - before_ms,
         not_recorded=0 if earlier is None else max(0, past.generation - earlier.generation - 1 - past.interrupted),
         interrupted=0 if earlier is None else past.interrupted,
         triggers=triggers(None if before is None else before.view, view, now_ms),
@@ -99,8 +107,135 @@ def _error(ran: Rerun) -> str | None:
     """As recorded. As decided here when nothing is recorded, or when the members were sent the error as a code."""
     if isinstance(ran, RerunPlacement):
         return None
-    if ran.recorded.output is not None and ran.recorded.output.error is not None:
-        return ran.recorded.output.error
-    if ran.result.error is not None and ran.recorded.output is None:
-        return ran.result.error.with_hint()
-    return None if ran.result.error_code is AssignorErrorCode.NONE else ran.result.error_code.name
+    if ran.recorded.output is None:
+        return ran.error
+    code = ran.result.error_code
+    return ran.recorded.output.error or (None if code is AssignorErrorCode.NONE else code.name)
+
+
+class PlacedCopy(NamedTuple):
+    """A copy after a rebalance. `member`: the thread that has it; `name`: its instance id, client id or member id;
+    both are None where threads are not known. `lag`: in records, as the leader knew it. `held_back`: the task does not
+    run there yet.
+    """
+
+    role: Role
+    process: ProcessId
+    member: str | None = None
+    name: str | None = None
+    lag: int | None = None
+    held_back: bool = False
+
+
+class _OwnedCopy(NamedTuple):
+    role: Role
+    process: ProcessId
+    member: str | None
+
+
+_OwnedCopies = dict[TaskId, list[_OwnedCopy]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCopies:
+    """`problem`: None when the rebalance ended before tasks were placed. `held_back`: tasks that no member was given
+    yet. `differing`: tasks whose recorded copies are not where this program places them.
+    """
+
+    problem: PlacementProblem | None
+    placement: Placement | None
+    held_back: frozenset[TaskId]
+    differing: frozenset[TaskId]
+    recorded: _OwnedCopies
+    names: Mapping[str, str]
+
+    def active(self) -> dict[TaskId, ProcessId]:
+        """Where each task is active, or will be once its owner has given it up."""
+        clients = {} if self.placement is None else self.placement.clients
+        active = {task: process for process, client in clients.items() for task in client.active}
+        for task in self.differing:
+            active.pop(task, None)
+            for copy in _active(self.recorded, task)[:1]:
+                active[task] = copy.process
+        return active
+
+    def copies(self, task: TaskId, explanation: Explanation | None) -> tuple[PlacedCopy, ...]:
+        """The active copy comes first. `explanation`: from this program's own run."""
+        if task in self.differing:
+            found = [(*copy, False) for copy in _in_order(self.recorded.get(task, ()))]
+        else:
+            found = [] if explanation is None else list(explanation.copies)
+        return tuple(
+            PlacedCopy(role, process, member, self.name(member), self.lag(task, process), held_back)
+            for role, process, member, held_back in found
+        )
+
+    def name(self, member: str | None) -> str | None:
+        return None if member is None else self.names.get(member, member)
+
+    def lag(self, task: TaskId, process: ProcessId | None) -> int | None:
+        """As the leader knew it; None where it was given none."""
+        client = None if self.problem is None or process is None else self.problem.clients.get(process)
+        return client.lags.lag_for(task) if client is not None and task in client.lags else None
+
+
+def _placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
+    """`processes`: those of the rebalance; their members tell which recorded bytes belong to which process."""
+    names = {member: name for view in processes.values() for member, name in view.members.items()}
+    if isinstance(ran, RerunPlacement):
+        ours, recorded = _by_process(ran.placement), _by_process(ran.recorded.output)
+        compared = frozenset() if ran.recorded.output is None else _differing(ours, recorded)
+        return RecordedCopies(ran.recorded.problem, ran.placement, frozenset(), compared, recorded, names)
+    result, output = ran.result, ran.recorded.output
+    waiting = frozenset(
+        decision.task for decision in result.decisions if decision.kind is DecisionKind.WAITING_FOR_REVOCATION
+    )
+    recorded, differing = {}, frozenset[TaskId]()
+    if output is not None and output.assignments != result.assignments:
+        process_of = {member: process for process, view in processes.items() for member in view.members}
+        recorded = _by_member(output.assignments, process_of)
+        differing = _differing(_by_member(result.assignments, process_of), recorded)
+        nowhere = {task for task in differing if output.followup_rebalance and not _active(recorded, task)}
+        waiting = waiting - differing | nowhere
+    return RecordedCopies(result.problem, result.placement, waiting, differing, recorded, names)
+
+
+def _active(copies: _OwnedCopies, task: TaskId) -> list[_OwnedCopy]:
+    return [copy for copy in copies.get(task, ()) if copy.role is Role.ACTIVE]
+
+
+def _in_order(copies: Sequence[_OwnedCopy]) -> list[_OwnedCopy]:
+    """Active copies first, in the order of their processes, so that two recordings can be compared."""
+    active = [copy for copy in copies if copy.role is Role.ACTIVE]
+    return sorted(active) + sorted((copy for copy in copies if copy.role is not Role.ACTIVE), key=str)
+
+
+def _differing(ours: _OwnedCopies, recorded: _OwnedCopies) -> frozenset[TaskId]:
+    tasks = ours.keys() | recorded.keys()
+    return frozenset(task for task in tasks if _in_order(ours.get(task, ())) != _in_order(recorded.get(task, ())))
+
+
+def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, ProcessId]) -> _OwnedCopies:
+    """A member whose bytes cannot be read counts as having no tasks."""
+    copies: _OwnedCopies = {}
+    for member, raw in assignments.items():
+        process = process_of.get(member)
+        if process is None:
+            continue
+        try:
+            info = decode_assignment_info(decode_assignment(raw).user_data or b"")
+        except AssignorFault:
+            continue
+        for role, tasks in ((Role.ACTIVE, dict.fromkeys(info.active_tasks)), (Role.STANDBY, info.standby_tasks)):
+            for task in tasks:
+                copies.setdefault(task, []).append(_OwnedCopy(role, process, member))
+    return copies
+
+
+def _by_process(placement: Placement | None) -> _OwnedCopies:
+    copies: _OwnedCopies = {}
+    for process, client in {} if placement is None else placement.clients.items():
+        for role, tasks in ((Role.ACTIVE, client.active), (Role.STANDBY, client.standby)):
+            for task in tasks:
+                copies.setdefault(task, []).append(_OwnedCopy(role, process, None))
+    return copies

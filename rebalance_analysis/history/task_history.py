@@ -7,15 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
-from typing import NamedTuple, Self
+from itertools import chain, pairwise
+from typing import NamedTuple
 
-from assignor.decisions import DecisionKind
 from assignor.explain import ActiveOutcome, Explanation
 from assignor.task_assignors.base import PlacementProblem
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, Role, TaskId
-from rebalance_analysis.history.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
-from rebalance_analysis.history.recorded_copies import PlacedCopy
+from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy, RebalanceFacts, SeenRebalance, see
 
 
 class TaskChange(StrEnum):
@@ -50,7 +49,8 @@ class TaskWaiting(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TaskRebalance:
     """`before`: the copies after the rebalance before. `outcome`, `reason` and `explanation` come from this program's
-    own run; `differs`: it placed the task elsewhere than recorded. `problem`: what the assignor was given.
+    own run; `differs`: it placed the task elsewhere than recorded. `is_held_back`: no member was given the
+    task yet. `problem`: what the assignor was given.
     """
 
     task: TaskId
@@ -62,6 +62,7 @@ class TaskRebalance:
     reason: str | None
     differs: bool
     waiting: TaskWaiting | None
+    is_held_back: bool = False
     explanation: Explanation | None = None
     problem: PlacementProblem | None = None
 
@@ -71,57 +72,51 @@ class TaskRebalance:
         return next((copy for copy in self.copies if copy.role is Role.ACTIVE and not copy.held_back), None)
 
 
-class TaskInRebalance(NamedTuple):
-    """One task in one rebalance. `explanation`: of this program's own run, None when it placed no such task."""
-
-    task: TaskId
-    seen: SeenRebalance
-    explanation: Explanation | None
-    copies: tuple[PlacedCopy, ...]
-
-    @classmethod
-    def found(cls, task: TaskId, seen: SeenRebalance, explanation: Explanation | None) -> Self:
-        return cls(task, seen, explanation, seen.placed.copies(task, explanation))
-
-    def compared_with(self, was: TaskInRebalance | None) -> TaskRebalance:
-        """`was`: the task in the rebalance before, None when this is the first."""
-        explanation = self.explanation
-        differs = self.task in self.seen.placed.differing
-        return TaskRebalance(
-            task=self.task,
-            facts=self.seen.facts,
-            change=_change(self, was),
-            before=() if was is None else was.copies,
-            copies=self.copies,
-            outcome=None if explanation is None else explanation.outcome,
-            reason=None if explanation is None else explanation.text.partition(" – ")[2] or None,
-            differs=differs,
-            waiting=None if explanation is None or differs else _waiting(explanation, self.seen),
-            explanation=explanation,
-            problem=self.seen.placed.problem,
-        )
+def task_rebalance(
+    task: TaskId, seen: SeenRebalance, explanation: Explanation | None, was: TaskRebalance | None
+) -> TaskRebalance:
+    """`explanation`: of this program's own run, None when it placed no such task. `was`: the task in the rebalance
+    before, None when this is the first.
+    """
+    placed = seen.placed
+    copies = placed.copies(task, explanation)
+    differs = task in placed.differing
+    if explanation is None and not differs:
+        change = TaskChange.ABSENT if placed.placement is not None else TaskChange.NOT_PLACED
+    else:
+        change = _change(copies, was, is_held_back=task in placed.held_back)
+    return TaskRebalance(
+        task=task,
+        facts=seen.facts,
+        change=change,
+        before=() if was is None else was.copies,
+        copies=copies,
+        outcome=None if explanation is None else explanation.outcome,
+        reason=None if explanation is None else explanation.text.partition(" – ")[2] or None,
+        differs=differs,
+        waiting=None if explanation is None or differs else _waiting(explanation, seen),
+        is_held_back=task in placed.held_back,
+        explanation=explanation,
+        problem=placed.problem,
+    )
 
 
-def _change(here: TaskInRebalance, was: TaskInRebalance | None) -> TaskChange:
-    placed, task = here.seen.placed, here.task
-    if here.explanation is None and task not in placed.differing:
-        return TaskChange.ABSENT if placed.placement is not None else TaskChange.NOT_PLACED
-    if task in placed.held_back:
+def _change(copies: Sequence[PlacedCopy], was: TaskRebalance | None, *, is_held_back: bool) -> TaskChange:
+    if is_held_back:
         return TaskChange.HELD_BACK
-    active = active_of(here.copies)
+    active = active_of(copies)
     if active is None:
         return TaskChange.NOT_PLACED
     before = None if was is None else active_of(was.copies)
     if was is None or before is None:
-        held_back = was is not None and task in was.seen.placed.held_back
-        return TaskChange.HANDED_OVER if held_back else TaskChange.FIRST
+        return TaskChange.HANDED_OVER if was is not None and was.is_held_back else TaskChange.FIRST
     if before.held_back:
         return TaskChange.HANDED_OVER
     if active.process != before.process:
         return TaskChange.MOVED
     if active.member != before.member:
         return TaskChange.THREAD
-    return TaskChange.STAYED if _others(was.copies) == _others(here.copies) else TaskChange.COPIES
+    return TaskChange.STAYED if _others(was.copies) == _others(copies) else TaskChange.COPIES
 
 
 def active_of(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
@@ -138,12 +133,10 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
     step = next((step for kind in _WAITS for step in explanation.steps if step.kind is kind), None)
     if step is None:
         return None
-    process = None if step.process is None else step.process
-    client = None if seen.placed.problem is None or process is None else seen.placed.problem.clients.get(process)
-    lag = None if client is None or step.task not in client.lags else client.lags.lag_for(step.task)
     next_round_ms = None if step.kind is DecisionKind.WAITING_FOR_REVOCATION else seen.facts.probing_at_ms
-    member = None if step.other_consumer is None else seen.placed.names.get(step.other_consumer, step.other_consumer)
-    return TaskWaiting(step.kind, process, member, lag, next_round_ms)
+    placed = seen.placed
+    lag, member = placed.lag(step.task, step.process), placed.name(step.other_consumer)
+    return TaskWaiting(step.kind, step.process, member, lag, next_round_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +174,16 @@ def task_history(rebalances: Iterable[PastRebalance], task: TaskId, before: Past
     history does not tell.
     """
     found: list[TaskRebalance] = []
-    here = None if before is None else _in_rebalance(before, task, None)
-    instances = {} if here is None else here.seen.instances()
-    for past in rebalances:
-        was = here
-        here = _in_rebalance(past, task, was)
-        instances |= here.seen.instances()
-        found.append(here.compared_with(was))
+    seen: SeenRebalance | None = None
+    was: TaskRebalance | None = None
+    instances: dict[ProcessId, str | None] = {}
+    for past in rebalances if before is None else chain((before,), rebalances):
+        seen = see(past, seen)
+        instances |= seen.instances()
+        was = task_rebalance(task, seen, next(iter(past.ran.explanations(task)), None), was)
+        if past is not before:
+            found.append(was)
     return TaskHistory(task, tuple(found), _summary(found), instances)
-
-
-def _in_rebalance(past: PastRebalance, task: TaskId, was: TaskInRebalance | None) -> TaskInRebalance:
-    seen = see(past, None if was is None else was.seen)
-    return TaskInRebalance.found(task, seen, next(iter(past.ran.explanations(task)), None))
 
 
 def _summary(rebalances: Sequence[TaskRebalance]) -> TaskSummary:

@@ -8,16 +8,16 @@ rebalances.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from assignor.errors import AssignorFault
-from assignor.names import called, instance_name
-from assignor.protocol.subscription_info import decode_member
+from assignor.names.short_names import called, instance_name
+from assignor.pipeline.snapshot import Member, RebalanceSnapshot
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_member
 from assignor.recording import dotted_configs
-from assignor.snapshot import RebalanceSnapshot
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.rerun import Rerun, RerunPlacement
 
@@ -104,7 +104,7 @@ def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | Non
         return (Trigger(TriggerKind.FIRST),)
     found = [
         *_process_triggers(before.processes, now.processes),
-        *_config_triggers(before.configs, now.configs),
+        *_value_triggers(TriggerKind.CONFIG, before.configs, now.configs),
         *_topology_triggers(before.snapshot, now.snapshot),
     ]
     if before.followup:
@@ -148,10 +148,10 @@ def _changed(process: ProcessId, before: ProcessView, now: ProcessView) -> Itera
         yield Trigger(TriggerKind.TAGS, process, before=_tags(before.tags), after=_tags(now.tags))
 
 
-def _config_triggers(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Trigger]:
+def _value_triggers(kind: TriggerKind, before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Trigger]:
     for key in sorted({*before, *now}):
         if before.get(key) != now.get(key):
-            yield Trigger(TriggerKind.CONFIG, names=(key,), before=_text(before.get(key)), after=_text(now.get(key)))
+            yield Trigger(kind, names=(key,), before=_text(before.get(key)), after=_text(now.get(key)))
 
 
 def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot | None) -> Iterator[Trigger]:
@@ -159,15 +159,7 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
         return
     if before.topology != now.topology:
         yield Trigger(TriggerKind.TOPOLOGY)
-    sources_before, sources = _source_partitions(before), _source_partitions(now)
-    for topic in sorted({*sources_before, *sources}):
-        if sources_before.get(topic) != sources.get(topic):
-            yield Trigger(
-                TriggerKind.TOPIC,
-                names=(topic,),
-                before=_text(sources_before.get(topic)),
-                after=_text(sources.get(topic)),
-            )
+    yield from _value_triggers(TriggerKind.TOPIC, _source_partitions(before), _source_partitions(now))
 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
@@ -181,33 +173,26 @@ def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
 
 
 def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
-    members: dict[ProcessId, dict[str, str]] = {}
-    instances: dict[ProcessId, set[str]] = {}
-    tags: dict[ProcessId, Mapping[str, str]] = {}
-    names: dict[ProcessId, set[str | None]] = {}
+    by_process: dict[ProcessId, list[tuple[str, Member, SubscriptionInfo]]] = {}
     for member_id, member in snapshot.members.items():
         try:
             info = decode_member(member.subscription).info
         except AssignorFault:
             continue
-        name = member.group_instance_id or member.client_id or member_id
-        members.setdefault(info.process_id, {})[member_id] = name
-        tags.setdefault(info.process_id, info.client_tags)
-        # a leader is not told the client ids of the others; member ids begin with them
-        names.setdefault(info.process_id, set()).add(instance_name(member.client_id or called(member_id)))
-        static = instances.setdefault(info.process_id, set())
-        if member.group_instance_id is not None:
-            static.add(member.group_instance_id)
-    return {
-        process: ProcessView(
-            of_process,
-            frozenset(instances[process]),
-            len(of_process),
-            tags[process],
-            names[process].pop() if len(names[process]) == 1 else None,
-        )
-        for process, of_process in members.items()
-    }
+        by_process.setdefault(info.process_id, []).append((member_id, member, info))
+    return {process: _process(members) for process, members in by_process.items()}
+
+
+def _process(members: Sequence[tuple[str, Member, SubscriptionInfo]]) -> ProcessView:
+    # a leader is not told the client ids of the others; member ids begin with them
+    names = {instance_name(member.client_id or called(member_id)) for member_id, member, _ in members}
+    return ProcessView(
+        {member_id: member.group_instance_id or member.client_id or member_id for member_id, member, _ in members},
+        frozenset(member.group_instance_id for _, member, _ in members if member.group_instance_id is not None),
+        len(members),
+        members[0][2].client_tags,
+        names.pop() if len(names) == 1 else None,
+    )
 
 
 def _placement_processes(ran: RerunPlacement) -> dict[ProcessId, ProcessView]:

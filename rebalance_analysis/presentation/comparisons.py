@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rebalance_analysis.presentation.moves import copy_changes
-from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, counted, duration_text
+from rebalance_analysis.presentation.quantities import UNKNOWN, aligned, count_text, counted, duration_text
 from rebalance_analysis.rerun import Rerun
-from rebalance_analysis.what_if import Changes, ComparedRebalance, Difference, difference_document
-from rebalance_analysis.what_if.changes import EVERY_PROCESS
-from rebalance_analysis.what_if.difference import task_document
+from rebalance_analysis.what_if import EVERY_PROCESS, Changes, difference_document
+from rebalance_analysis.what_if.difference import ComparedRebalance, Difference, task_document
 from rebalance_analysis.what_if.process_names import process_labels
 
 TASKS_SHOWN = 20
 _NONE = "-"
 
 
-def difference_text(
-    before: Rerun,
-    after: Rerun,
-    difference: Difference,
-    changes: Changes,
-) -> str:
+def difference_text(before: Rerun, after: Rerun, difference: Difference, changes: Changes) -> str:
     """Many lines, without a line end at the end."""
     labels = {str(process): label for process, label in process_labels([before, after]).items()}
     lines = [f"{before.id}: what if {changes_text(changes)}", ""]
@@ -35,7 +29,7 @@ def difference_text(
 
 
 def changes_text(changes: Changes) -> str:
-    """What is asked for, in the words of the options."""
+    """Returns the changes in the words of the options."""
     parts = [f"{key}={value}" for key, value in changes.configs.items()]
     if changes.assignor is not None:
         parts.insert(0, changes.assignor)
@@ -66,7 +60,7 @@ def difference_sentence(difference: Difference) -> str:
 
 
 def difference_summary(document: Mapping[str, Any]) -> str:
-    """How many copies are elsewhere. `document`: as `assignor what-if -o json` has it."""
+    """Counts the copies that are elsewhere. `document`: as `assignor what-if -o json` has it."""
     if any(document[side].get("error") is not None for side in ("before", "after")):
         return "one of the two rebalances places no task, so there is nothing to compare"
     parts = [
@@ -137,7 +131,7 @@ MEASURES: Mapping[str, str] = {
     "active_skew": "active tasks per thread, most minus fewest",
     "records_to_restore": "records to restore",
 }
-"""What people read for the fields of `RebalanceMeasures`, in the order of the table."""
+"""The names that people read for the fields of `RebalanceMeasures`, in the order of the table."""
 
 TIME_TO_RESTORE = "time to restore"
 _SHARES = ("standby_coverage", "rack_spread")
@@ -145,45 +139,35 @@ _CAN_BE_UNKNOWN = "records_to_restore"
 
 
 def _table(difference: Difference) -> list[str]:
-    rows = [("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [
-        f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}" for row in rows
-    ]
+    return aligned([("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)], left=0)
 
 
-def _rows(before: ComparedRebalance, after: ComparedRebalance) -> Iterator[tuple[str, str, str, str]]:
+def _rows(*sides: ComparedRebalance) -> Iterator[tuple[str, ...]]:
     for field, name in MEASURES.items():
-        old, new = (None if each.measures is None else getattr(each.measures, field) for each in (before, after))
+        values = [None if side.measures is None else getattr(side.measures, field) for side in sides]
         write, nothing = _percent if field in _SHARES else count_text, UNKNOWN if field == _CAN_BE_UNKNOWN else _NONE
-        if old is not None or new is not None or nothing == UNKNOWN:
-            yield name, *_cells(before, after, old, new, write, nothing)
-    yield TIME_TO_RESTORE, *_cells(before, after, before.restore_s, after.restore_s, seconds_text, UNKNOWN)
-    for name, is_so in (
-        ("probing rebalance needed", (before.probing_rebalance_needed, after.probing_rebalance_needed)),
-        ("follow-up rebalance needed", (before.followup_rebalance, after.followup_rebalance)),
+        if values != [None, None] or nothing == UNKNOWN:
+            yield name, *_cells(sides, values, write, nothing)
+    yield TIME_TO_RESTORE, *_cells(sides, [side.restore_s for side in sides], seconds_text, UNKNOWN)
+    for name, needed in (
+        ("probing rebalance needed", [side.probing_rebalance_needed for side in sides]),
+        ("follow-up rebalance needed", [side.followup_rebalance for side in sides]),
     ):
-        if any(is_so):
-            cells = [
-                _NONE if each.error else ("yes" if so else "no")
-                for each, so in zip((before, after), is_so, strict=True)
-            ]
-            yield name, cells[0], cells[1], ""
+        if any(needed):
+            texts = ("yes" if is_needed else "no" for is_needed in needed)
+            yield name, *(_NONE if side.error else text for side, text in zip(sides, texts, strict=True)), ""
 
 
 def _cells(
-    before: ComparedRebalance,
-    after: ComparedRebalance,
-    old: float | None,
-    new: float | None,
-    write: _Write,
-    nothing: str,
-) -> tuple[str, str, str]:
+    sides: Sequence[ComparedRebalance], values: Sequence[float | None], write: _Write, nothing: str
+) -> tuple[str, ...]:
+    """The value of each side, and how much more the second one is."""
     cells = [
-        (_NONE if summary.error is not None else nothing) if value is None else write(value)
-        for summary, value in ((before, old), (after, new))
+        (_NONE if side.error is not None else nothing) if value is None else write(value)
+        for side, value in zip(sides, values, strict=True)
     ]
-    return cells[0], cells[1], "" if old is None or new is None else _change(new - old, write)
+    old, new = values
+    return *cells, "" if old is None or new is None else _change(new - old, write)
 
 
 def _change(change: float, write: _Write) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from assignor.types import TaskId
-from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, counted, duration_text, task_ranges
+from rebalance_analysis.presentation.quantities import UNKNOWN, aligned, count_text, counted, duration_text, task_ranges
 from rebalance_analysis.simulate.model import End, ForecastTrigger
 
 MAX_ROWS = 60
@@ -30,7 +30,7 @@ def forecast_text(title: str, forecast: Document) -> str:
 
 
 def forecast_sentence(forecast: Document) -> str:
-    """How it ends and what it took; starts small, without a full stop."""
+    """Returns the end of the forecast, its moves and warm-ups; starts small, without a full stop."""
     ending = forecast_ending(forecast)
     match forecast["end"]:
         case End.ERROR:
@@ -61,29 +61,19 @@ def forecast_ending(forecast: Document) -> str:
 
 
 def verdict(forecast: Document) -> str:
-    """How the forecast ends, as a sentence by itself."""
+    """Returns the end of the forecast as a sentence by itself."""
     subject = "The forecast" if forecast["end"] == End.ERROR else "The group is"
     return f"{subject} {forecast_ending(forecast).removesuffix('.')}."
 
 
 def _table(rebalances: Sequence[Document]) -> list[str]:
     """Of many rebalances only the first and the last ones."""
-    shown: list[Document | None] = list(rebalances)
-    if len(rebalances) > MAX_ROWS:
-        last = MAX_ROWS - _FIRST_ROWS
-        shown = [*rebalances[:_FIRST_ROWS], None, *rebalances[-last:]]
-    rows = [_HEADINGS, *(None if each is None else _row(each) for each in shown)]
-    widths = [max(len(row[column]) for row in rows if row is not None) for column in range(len(_HEADINGS))]
-    return [f"  ... {len(rebalances) - MAX_ROWS} more ..." if row is None else _line(row, widths) for row in rows]
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Numbers to the right, words to the left."""
-    cells = [
-        cell.ljust(width) if column == _WORDS else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return f"  {'  '.join(cells)}"
+    left_out = max(len(rebalances) - MAX_ROWS, 0)
+    shown = [*rebalances[:_FIRST_ROWS], *rebalances[_FIRST_ROWS + left_out :]]
+    lines = [f"  {line}" for line in aligned([_HEADINGS, *map(_row, shown)], left=_WORDS)]
+    if left_out:
+        lines.insert(1 + _FIRST_ROWS, f"  ... {left_out} more ...")
+    return lines
 
 
 def _row(each: Document) -> tuple[str, ...]:

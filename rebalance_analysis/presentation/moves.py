@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from assignor.decisions import DecisionKind
-from assignor.names import ShortNames, short_member
+from assignor.names.short_names import ShortNames, short_member
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, Role
-from rebalance_analysis.history import PlacedCopy, TaskChange, TaskRebalance, TaskWaiting
-from rebalance_analysis.history.task_history import active_of
+from rebalance_analysis.history import PlacedCopy, TaskChange, TaskRebalance
+from rebalance_analysis.history.task_history import TaskWaiting, active_of
 from rebalance_analysis.presentation.quantities import UNKNOWN, count_text, lag_text
 from rebalance_analysis.presentation.rebalances import probing_text
 
@@ -43,7 +43,7 @@ def copies_text(copies: Sequence[PlacedCopy], names: ShortNames, *, lags: bool =
 
 
 def waiting_text(waiting: TaskWaiting | None, names: ShortNames) -> str:
-    """What a task waits for: `b (lag 12) to catch up`."""
+    """Names the event that a task waits for: `b (lag 12) to catch up`."""
     if waiting is None:
         return "nothing"
     if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
@@ -57,7 +57,7 @@ WAITED_FOR = {
     DecisionKind.WARM_UP: "to catch up",
     DecisionKind.WARM_UP_BUDGET_SPENT: "to get its turn at warming up (max.warmup.replicas)",
 }
-"""What an instance has to do before a task moves to it."""
+"""An instance has to do this before a task moves to it."""
 
 
 class Title(NamedTuple):

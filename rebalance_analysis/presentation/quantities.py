@@ -11,7 +11,7 @@ UNKNOWN = "unknown"
 
 NAMES_SHOWN = 4
 TASKS_SHOWN = 12
-"""How many ranges of tasks a text names; the JSON has all tasks."""
+"""A text names so many ranges of tasks; the JSON has all tasks."""
 
 _PAGE_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
@@ -88,7 +88,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def lag_text(lag: int | None) -> str:
-    """How far a copy is behind, in records: `lag 1,282`; empty when the leader was given no lag for it."""
+    """Says how far a copy is behind, in records: `lag 1,282`; empty when the leader was given no lag for it."""
     if lag is None:
         return ""
     return {LATEST_OFFSET: "running it", UNKNOWN_OFFSET_SUM: "lag unknown"}.get(lag, f"lag {lag:,}")
@@ -98,6 +98,18 @@ def listed(names: Sequence[str], most: int = NAMES_SHOWN) -> str:
     """`a, b and 2 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """The rows as lines of a table: the words of column `left` to the left, the numbers of the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if column == left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
 
 
 def task_ranges(tasks: Sequence[TaskId]) -> str:

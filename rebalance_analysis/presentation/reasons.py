@@ -1,4 +1,4 @@
-"""Why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
+"""The reason why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
 
 `assignor.explain` words every step. A history has this clause, and has it once for all tasks that have the same reason.
 """
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from assignor.clients.client_state import is_caught_up
-from assignor.decisions import Decision, DecisionKind
 from assignor.explain import Explanation, rack_reason, reason_in_full, traffic_there
-from assignor.names import ShortNames
+from assignor.names.short_names import ShortNames
 from assignor.task_assignors.base import PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 from rebalance_analysis.history import TaskRebalance
 from rebalance_analysis.presentation.moves import ChangeTitle, active_process, places
@@ -74,7 +74,7 @@ def decided_elsewhere(each: TaskRebalance) -> str:
 
 
 def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
-    """Why the rebalance changed the task so, in one clause; an empty one when nothing was logged."""
+    """Says in one clause why the rebalance changed the task so; an empty one when nothing was logged."""
     explanation, problem = each.explanation, each.problem
     if each.differs:
         return ShortReason(decided_elsewhere(each))
@@ -94,7 +94,7 @@ def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> S
 
 
 def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
-    """Why processes have no copy any more."""
+    """Says why processes have no copy any more."""
     clients = {} if each.problem is None else each.problem.clients
     steps = () if each.explanation is None else each.explanation.steps
     left = sorted(names.short(process) for process in gone if process not in clients)
@@ -117,7 +117,7 @@ def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
 
 
 def short_reason(explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> ShortReason | None:
-    """Why the active copy is where it is. None when the assignor has logged no reason."""
+    """Says why the active copy is where it is. None when the assignor has logged no reason."""
     steps = {step.kind: step for step in explanation.steps if step.role is Role.ACTIVE and step.process is not None}
     reason = _Reason(explanation, problem, name)
     belongs = reason.belonging(steps)
@@ -127,7 +127,7 @@ def short_reason(explanation: Explanation, problem: PlacementProblem, name: Name
 
 
 def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: NameProcess) -> str | None:
-    """Why standbys and warm-ups are on `hosts`, which did not have them before."""
+    """Says why standbys and warm-ups are on `hosts`, which did not have them before."""
     warming = sorted(
         name(step.process)
         for step in explanation.steps
@@ -144,7 +144,7 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """How many of num.standby.replicas found no client."""
+    """Counts the standbys of num.standby.replicas that found no client."""
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
 
 
@@ -187,7 +187,7 @@ class _Reason:
         return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))
 
     def belonging(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """Where it belongs once everybody is caught up."""
+        """Names the process on which the task belongs once all processes are caught up."""
         moved = steps.get(DecisionKind.RACK_MOVED)
         if moved is not None:
             return f"it belongs on {self._name(moved.process)}, {rack_reason(moved, self._problem)}"
@@ -199,77 +199,36 @@ class _Reason:
         return ""
 
     def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """Where it runs for now."""
-        for kind, words in self._runs():
+        """Names the process on which the task runs for now."""
+        for kind, words in _RUNS:
             step = steps.get(kind)
             if step is not None:
-                text = words(step)
+                text = words.format(
+                    process=self._name(step.process),
+                    other=self._name(step.other),
+                    taker=self._with_lag(step.process),
+                    other_lag=self._in_brackets(step.other),
+                    next=self._next(step),
+                    why_kept=self._why_kept(step),
+                    runs="keeps it" if step.process in self._previous else "runs it",
+                    takes_over="keeps it" if step.process in self._previous else "has a standby and takes over",
+                )
                 is_all = step.process == self._target or step.kind in _NAMES_ITS_TARGET
                 return text if is_all else f"{text}{self._meanwhile()}"
         return ""
-
-    def _runs(self) -> tuple[tuple[DecisionKind, Callable[[Decision], str]], ...]:
-        return (
-            (
-                DecisionKind.AWAY_KEEPS,
-                lambda step: f"but it waits for {self._name(step.process)}, which is away",
-            ),
-            (
-                DecisionKind.AWAY_PASSED_OVER,
-                lambda step: f"but {self._with_lag(step.process)} runs it, because {self._name(step.other)} is away",
-            ),
-            (
-                DecisionKind.KEPT_OWNED,
-                lambda step: f"{self._name(step.process)} runs it, and this rebalance moves nothing that runs",
-            ),
-            (
-                DecisionKind.DRAIN_WAITS,
-                lambda step: f"but {self._name(step.process)} is drained and runs it until {self._next(step)}",
-            ),
-            (
-                DecisionKind.DRAIN_MOVES,
-                lambda step: (
-                    f"and {self._with_lag(step.process)} takes it over from {self._name(step.other)}, which is drained"
-                ),
-            ),
-            (DecisionKind.KEPT, self._kept),
-            (DecisionKind.SWAPPED, lambda step: f"{self._behind(step)}: {self._taker(step)} {self._takes_over(step)}"),
-            (
-                DecisionKind.MOVED_TO_CAUGHT_UP,
-                lambda step: f"{self._behind(step)}: {self._taker(step)} {self._runs_it(step)}",
-            ),
-            (
-                DecisionKind.MOVED_TO_MOST_CAUGHT_UP,
-                lambda step: f"{self._behind(step)}: {self._taker(step)}, the most caught up, {self._runs_it(step)}",
-            ),
-            (DecisionKind.HANDED_OVER, lambda step: f"and {self._with_lag(step.process)} is caught up"),
-            (DecisionKind.WAITS, lambda step: f"but {self._with_lag(step.other)} has to catch up first"),
-        )
 
     def _next(self, step: Decision) -> str:
         if step.other == self._target and DecisionKind.WARM_UP_BUDGET_SPENT in self._of_target:
             return f"{self._with_lag(step.other)} has had its turn to warm up (max.warmup.replicas)"
         return f"{self._with_lag(step.other)} has caught up"
 
-    def _kept(self, step: Decision) -> str:
+    def _why_kept(self, step: Decision) -> str:
         if step.process in self._previous:
-            return f"and {self._name(step.process)} runs it already"
+            return f"{self._name(step.process)} runs it already"
         lag = self._lag(step.process)
         if lag is not None and is_caught_up(lag, self._problem.configs.acceptable_recovery_lag):
-            return f"and {self._name(step.process)} is caught up{self._in_brackets(step.process)}"
-        return f"and nobody is more caught up{self._in_brackets(step.process)}"
-
-    def _behind(self, step: Decision) -> str:
-        return f"but {self._name(step.other)} is behind{self._in_brackets(step.other)}"
-
-    def _taker(self, step: Decision) -> str:
-        return self._with_lag(step.process)
-
-    def _takes_over(self, step: Decision) -> str:
-        return "keeps it" if step.process in self._previous else "has a standby and takes over"
-
-    def _runs_it(self, step: Decision) -> str:
-        return "keeps it" if step.process in self._previous else "runs it"
+            return f"{self._name(step.process)} is caught up{self._in_brackets(step.process)}"
+        return f"nobody is more caught up{self._in_brackets(step.process)}"
 
     def _meanwhile(self) -> str:
         if DecisionKind.WARM_UP in self._of_target:
@@ -304,6 +263,21 @@ _BELONGS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.PREVIOUS_ACTIVE, "{process} had it active"),
     (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
     (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
+)
+"""The first that was logged counts."""
+
+_RUNS: tuple[tuple[DecisionKind, str], ...] = (
+    (DecisionKind.AWAY_KEEPS, "but it waits for {process}, which is away"),
+    (DecisionKind.AWAY_PASSED_OVER, "but {taker} runs it, because {other} is away"),
+    (DecisionKind.KEPT_OWNED, "{process} runs it, and this rebalance moves nothing that runs"),
+    (DecisionKind.DRAIN_WAITS, "but {process} is drained and runs it until {next}"),
+    (DecisionKind.DRAIN_MOVES, "and {taker} takes it over from {other}, which is drained"),
+    (DecisionKind.KEPT, "and {why_kept}"),
+    (DecisionKind.SWAPPED, "but {other} is behind{other_lag}: {taker} {takes_over}"),
+    (DecisionKind.MOVED_TO_CAUGHT_UP, "but {other} is behind{other_lag}: {taker} {runs}"),
+    (DecisionKind.MOVED_TO_MOST_CAUGHT_UP, "but {other} is behind{other_lag}: {taker}, the most caught up, {runs}"),
+    (DecisionKind.HANDED_OVER, "and {taker} is caught up"),
+    (DecisionKind.WAITS, "but {other}{other_lag} has to catch up first"),
 )
 """The first that was logged counts."""
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from assignor.names import ShortNames
+from assignor.names.short_names import ShortNames
 from assignor.types import TaskId
 from rebalance_analysis.history import RebalanceFacts, Trigger, TriggerKind
 from rebalance_analysis.presentation.quantities import counted, duration_text, listed, time_text
 
 SAME_SHOWN = 3
-"""How many processes with the same kind of change are named; the JSON has all of them."""
+"""So many processes with the same kind of change are named; the JSON has all of them."""
 
 
 class FactRow(NamedTuple):
@@ -47,36 +47,37 @@ def _order(trigger: Trigger) -> int:
     return list(TriggerKind).index(trigger.kind)
 
 
+_TRIGGERS = {
+    TriggerKind.JOINED: "{process} joined{with_members}",
+    TriggerKind.LEFT: "{process} is gone{with_members}",
+    TriggerKind.RETURNED: "{members} of {process} came back{which_was}",
+    TriggerKind.THREADS: "{process} has {after} threads instead of {before}",
+    TriggerKind.TAGS: "{process} has the tags {after} instead of {before}",
+    TriggerKind.CONFIG: "{members} is {after} instead of {before}",
+    TriggerKind.TOPOLOGY: "the topology has changed",
+    TriggerKind.TOPIC: "topic {members} {partitions}",
+    TriggerKind.FOLLOW_UP: "follow-up: {waited}",
+    TriggerKind.CREATED: "the leader saw {members} appear, which the rebalance before created",
+    TriggerKind.PROBING: "the probing deadline, {passed} before",
+    TriggerKind.FIRST: "nothing earlier is recorded",
+    TriggerKind.REJOINED: "a member rejoined; the recording does not show why",
+}
+
+
 def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) -> str:
-    process, before, after = processes.short(trigger.process), trigger.before, trigger.after
+    before, after = trigger.before, trigger.after
     members = _members_text(trigger, processes)
-    match trigger.kind:
-        case TriggerKind.JOINED:
-            return f"{process} joined{f' with {members}' if members else ''}"
-        case TriggerKind.LEFT:
-            return f"{process} is gone{f' with {members}' if members else ''}"
-        case TriggerKind.RETURNED:
-            return f"{members} of {process} came back{'' if before is None else f', which was {before}'}"
-        case TriggerKind.THREADS:
-            return f"{process} has {after} threads instead of {before}"
-        case TriggerKind.TAGS:
-            return f"{process} has the tags {after} instead of {before}"
-        case TriggerKind.CONFIG:
-            return f"{members} is {after} instead of {before}"
-        case TriggerKind.TOPOLOGY:
-            return "the topology has changed"
-        case TriggerKind.TOPIC:
-            return f"topic {members} {_partitions(before, after)}"
-        case TriggerKind.FOLLOW_UP:
-            return f"follow-up: {_waited(trigger.names, task)}"
-        case TriggerKind.CREATED:
-            return f"the leader saw {members} appear, which the rebalance before created"
-        case TriggerKind.PROBING:
-            return f"the probing deadline, {duration_text(int(after or 0))} before"
-        case TriggerKind.FIRST:
-            return "nothing earlier is recorded"
-        case TriggerKind.REJOINED:
-            return "a member rejoined; the recording does not show why"
+    return _TRIGGERS[trigger.kind].format(
+        process=processes.short(trigger.process),
+        members=members,
+        with_members=f" with {members}" if members else "",
+        which_was="" if before is None else f", which was {before}",
+        before=before,
+        after=after,
+        partitions=_partitions(before, after),
+        waited=_waited(trigger.names, task),
+        passed=duration_text(int(after or 0)) if trigger.kind is TriggerKind.PROBING else "",
+    )
 
 
 def _members_text(trigger: Trigger, processes: ShortNames) -> str:
@@ -121,8 +122,8 @@ def rebalance_heading(facts: RebalanceFacts) -> FactRow:
 def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
-    """What set the rebalance off. `before`: the rebalance in the rows above; what its note says is not repeated, nor is
-    the trigger itself, with which a recorder begins its notes. `task`: the one to name first.
+    """Says what set the rebalance off. `before`: the rebalance in the rows above; what its note says is not repeated,
+    nor is the trigger itself, with which a recorder begins its notes. `task`: the one to name first.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

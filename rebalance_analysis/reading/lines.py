@@ -5,27 +5,19 @@ A line that cannot be used does not end the reading: it comes back as a line wit
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from assignor.errors import InputError
 from assignor.recording import document_of_line
 from rebalance_analysis.reading.sources import (
+    NO_PROGRESS,
     DamagedSource,
     RawLine,
-    Source,
-    SourceKind,
+    ReadingProgress,
     find_sources,
-    lines_of,
-    opened,
-    plug_in_lines,
-    shown,
+    raw_lines,
 )
-
-_BY_PLUG_IN = frozenset({SourceKind.PARQUET, SourceKind.DATABASE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +45,11 @@ class Line:
         return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)
 
 
-class ReadingProgress(Protocol):
-    """Follows the reading of sources, one source after the other."""
-
-    def begin(self, name: str, size: int | None) -> None:
-        """A source is opened. `size`: in bytes, None when it is not known. `name`: fit to be shown."""
-        ...
-
-    def advance(self, position: int | None) -> None:
-        """A line was read. `position`: bytes read so far, None for a source that has no position."""
-        ...
-
-    def end(self) -> None:
-        """The source has been read to its end, or as far as possible."""
-        ...
-
-
-class _NoProgress:
-    def begin(self, name: str, size: int | None) -> None:
-        pass
-
-    def advance(self, position: int | None) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-
-def read_lines(inputs: Sequence[str], progress: ReadingProgress | None = None) -> Iterator[Line]:
+def read_lines(inputs: Sequence[str], progress: ReadingProgress = NO_PROGRESS) -> Iterator[Line]:
     """Every line that is not blank, of all inputs. Raises InputError for an input that cannot be opened."""
-    progress = progress or _NoProgress()
     for source in find_sources(inputs):
         try:
-            for line in _raw_lines(source, progress):
+            for line in raw_lines(source, progress):
                 yield as_read(line)
         except DamagedSource as error:
             yield Line(error.where or source.name, problem=error.reason)
@@ -98,34 +62,6 @@ def as_read(raw: RawLine) -> Line:
         return Line(raw.where, document_of_line(raw.content), content=raw.content)
     except InputError as error:
         return Line(raw.where, problem=str(error), content=raw.content)
-
-
-def _raw_lines(source: Source, progress: ReadingProgress) -> Iterator[RawLine]:
-    if source.kind in _BY_PLUG_IN:
-        progress.begin(shown(source.name), None)
-        for line in plug_in_lines(source):
-            progress.advance(None)
-            yield line
-        return
-    with opened(source) as raw:
-        progress.begin(shown(source.name), _size(raw))
-        for line in lines_of(source, raw):
-            progress.advance(_position(raw))
-            yield line
-
-
-def _size(raw: io.BufferedReader) -> int | None:
-    try:
-        return os.fstat(raw.fileno()).st_size or None
-    except (OSError, ValueError):
-        return None
-
-
-def _position(raw: io.BufferedReader) -> int | None:
-    try:
-        return raw.tell()
-    except OSError:  # a pipe has no position
-        return None
 
 
 @dataclass(frozen=True, slots=True)

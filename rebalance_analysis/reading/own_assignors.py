@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from assignor.recording import is_class_path
 from assignor.task_assignors.base import TaskAssignor
 from assignor.task_assignors.registry import task_assignor_named
 
@@ -26,6 +28,14 @@ class OwnAssignors:
         if self.directory not in sys.path and os.path.isdir(self.directory):
             sys.path.insert(0, self.directory)
         return task_assignor_named(path)
+
+    def check(self, names: Iterable[str | None]) -> None:
+        """Loads those of `names` that are the user's own: it raises before any work is done, and Spark sends imported
+        modules.
+        """
+        for name in names:
+            if name is not None and is_class_path(name):
+                self(name)
 
 
 def load_own_assignor(path: str) -> TaskAssignor:

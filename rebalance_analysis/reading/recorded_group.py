@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
 from typing import Self
 
 from assignor.errors import AssignorFault, InputError
@@ -17,7 +16,7 @@ from assignor.recording import PLACEMENT_FORMAT
 from rebalance_analysis.history import PastRebalance
 from rebalance_analysis.reading.lines import Line, as_read
 from rebalance_analysis.reading.own_assignors import load_own_assignor
-from rebalance_analysis.reading.sources import RawLine
+from rebalance_analysis.reading.sources import RawLine, plug_in
 from rebalance_analysis.rerun import run
 
 ENTRY_POINT_GROUP = "assignor.histories"
@@ -34,20 +33,21 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
     """`lines`: generation and line of the group's newest rebalances, oldest first; one more than asked for, when there
-    is one, to compare the first with. `recorded`: how many of the group's rebalances there were to choose from.
-    `interrupted`: generations whose lines say that they never got an assignment; they are not among `lines`.
+    is one, to compare the first with. `recorded`: how many of the group's rebalances there were to choose from; None
+    when not known. `interrupted`: generations whose lines say that they never got an assignment; they are not among
+    `lines`.
     """
 
     group_id: str
     lines: tuple[tuple[int, Line], ...]
-    recorded: int
+    recorded: int | None
     interrupted: frozenset[int] = frozenset()
 
     def only(self, id: str) -> Self | None:
         """The one rebalance with this id, after the one before it, if there is one. None when there is no such."""
         for index, (_, line) in enumerate(self.lines):
             if line.has_id(id):
-                return replace(self, lines=self.lines[max(index - 1, 0) : index + 1])
+                return replace(self, lines=self.lines[max(index - 1, 0) : index + 1], recorded=None)
         return None
 
     def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
@@ -67,7 +67,8 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
     when it has no such group, and when it has several and none is named.
     """
     try:
-        yield from map(as_read, _ask_coordinator()(url, group, last + 1, token_file))
+        ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")
+        yield from map(as_read, ask(url, group, last + 1, token_file))
     except ImportError as error:
         raise InputError(f"to ask a coordinator: pip install 'assignor[coordinator]' ({error})") from None
 
@@ -138,23 +139,22 @@ def _place(line: Line) -> tuple[str, int | None, int]:
     """Group, generation (None: after the one read before), time. Raises InputError for a line that is no rebalance."""
     document = line.usable_document()
     if document.get("format") == PLACEMENT_FORMAT:
-        meta = document.get("meta")
-        chain = meta.get("chain") if isinstance(meta, Mapping) else None
-        return chain if isinstance(chain, str) else UNCHAINED, None, 0
+        chain = chain_of(document)
+        return UNCHAINED if chain is None else chain, None, 0
     group_id, generation, now_ms = (document.get(name) for name in ("group_id", "generation_id", "now_ms"))
     if not (isinstance(group_id, str) and isinstance(generation, int) and isinstance(now_ms, int)):
         raise InputError("is no recorded rebalance: it has no group_id, generation_id and now_ms")
     return group_id, generation, now_ms
 
 
+def chain_of(document: Mapping[str, object]) -> str | None:
+    """The chain that a placement problem names as its own; None for none."""
+    meta = document.get("meta")
+    chain = meta.get("chain") if isinstance(meta, Mapping) else None
+    return chain if isinstance(chain, str) else None
+
+
 def _listed(groups: Iterable[str]) -> str:
     names = sorted(groups)
     more = f" and {len(names) - GROUPS_LISTED} more" if len(names) > GROUPS_LISTED else ""
     return ", ".join(names[:GROUPS_LISTED]) + more
-
-
-def _ask_coordinator() -> _AskCoordinator:
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name="coordinator"):
-        ask: _AskCoordinator = entry_point.load()
-        return ask
-    raise ImportError("no installed package registers it")

@@ -19,24 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import entry_points
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assignor.errors import InputError
 from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
-
-__all__ = [
-    "STDIN",
-    "DamagedSource",
-    "RawLine",
-    "Source",
-    "SourceKind",
-    "find_sources",
-    "lines_of",
-    "opened",
-    "plug_in_lines",
-    "raw_lines",
-    "shown",
-]
 
 STDIN = "-"
 ENTRY_POINT_GROUP = "assignor.recordings"
@@ -100,13 +86,49 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
     return sources
 
 
-def raw_lines(source: Source) -> Iterator[RawLine]:
+class ReadingProgress:
+    """Follows the reading of sources, one source after the other. This one shows nothing of it."""
+
+    def begin(self, name: str, size: int | None) -> None:
+        """A source is opened. `size`: in bytes, None when it is not known. `name`: fit to be shown."""
+
+    def advance(self, position: int | None) -> None:
+        """A line was read. `position`: bytes read so far, None for a source that has no position."""
+
+    def end(self) -> None:
+        """The source has been read to its end, or as far as possible."""
+
+
+NO_PROGRESS = ReadingProgress()
+
+
+def raw_lines(source: Source, progress: ReadingProgress = NO_PROGRESS) -> Iterator[RawLine]:
     """Every line that is not blank, in order. Raises InputError, and DamagedSource where the readable part ends."""
     if source.kind in _EXTRAS:
-        yield from plug_in_lines(source)
+        progress.begin(shown(source.name), None)
+        for line in plug_in_lines(source):
+            progress.advance(None)
+            yield line
         return
     with opened(source) as raw:
-        yield from lines_of(source, raw)
+        progress.begin(shown(source.name), _size(raw))
+        for line in lines_of(source, raw):
+            progress.advance(_position(raw))
+            yield line
+
+
+def _size(raw: io.BufferedReader) -> int | None:
+    try:
+        return os.fstat(raw.fileno()).st_size or None
+    except (OSError, ValueError):
+        return None
+
+
+def _position(raw: io.BufferedReader) -> int | None:
+    try:
+        return raw.tell()
+    except OSError:  # a pipe has no position
+        return None
 
 
 def shown(name: str) -> str:
@@ -158,15 +180,16 @@ def plug_in_lines(source: Source) -> Iterator[RawLine]:
     """The lines of a kind that another package reads. Raises InputError, also when that package is not installed."""
     what, extra = _EXTRAS[source.kind]
     try:
-        yield from _plug_in(source.kind)(source.name)
+        read: Callable[[str], Iterable[RawLine]] = plug_in(ENTRY_POINT_GROUP, str(source.kind))
+        yield from read(source.name)
     except ImportError as error:
         raise InputError(f"to read {what}: pip install 'assignor[{extra}]' ({error})", shown(source.name)) from None
 
 
-def _plug_in(kind: SourceKind) -> Callable[[str], Iterable[RawLine]]:
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=str(kind)):
-        read: Callable[[str], Iterable[RawLine]] = entry_point.load()
-        return read
+def plug_in(group: str, name: str) -> Any:
+    """The function that another package has registered. Raises ImportError when none has, or it cannot be loaded."""
+    for entry_point in entry_points(group=group, name=name):
+        return entry_point.load()
     raise ImportError("no installed package registers it")
 
 

@@ -1,5 +1,4 @@
-"""Recorded rebalances as input of batch work: `planning` cuts inputs into chunks, `chunk_reading` gives their lines.
+"""Recorded rebalances as input of batch work: `planning` cuts inputs into chunks, `chunk` reads the lines of one.
 
-`chunk`: where a chunk lies, and the file of an input that can be read only once. `parquet`, `columns`: tables of
-recordings.
+`parquet`: tables of recordings.
 """

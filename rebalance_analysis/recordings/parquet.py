@@ -1,19 +1,26 @@
 """Recordings in Parquet files: all rows (entry point `assignor.recordings`), or those from a given row on.
 
 The place of a line is file:row, from 1. A file is read some hundreds of rows at a time, whatever its row groups.
+
+A table has either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns.
+Text and numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list) that Spark
+makes of JSON. In a nested type null means absent, and what Spark left out because it was empty in every row is put
+back. Binary is base64, as in the JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assignor.errors import InputError
 from rebalance_analysis.reading.sources import DamagedSource, RawLine
-from rebalance_analysis.recordings.columns import LINE_COLUMN, check_line_type, lines_of_batch, read_columns
 
 ROWS_AT_ONCE = 256
 
@@ -78,3 +85,175 @@ def _batches(source: pq.ParquetFile, start: int, columns: list[str]) -> Iterator
             if skip < batch.num_rows:
                 yield batch.slice(skip)
             skip = max(skip - batch.num_rows, 0)
+
+
+LINE_COLUMN = "value"
+FORMAT_COLUMN = "format"
+SCALARS = ("format", "id", "group_id", "generation_id", "now_ms", "source", "note", "led_by", "interrupted", "assignor")
+_OBJECTS = ("input", "output", "configs", "clients", "meta", "task_partitions", "changelog_partitions")
+OBJECTS = (*_OBJECTS, "partition_racks", "tasks", "stateful")
+"""Objects and lists, which may also be JSON text."""
+
+_NULL = "null"
+_EMPTY = "empty"
+_REQUIRED = {
+    "input": {
+        "configs": _EMPTY,
+        "existing_internal_topics": _EMPTY,
+        "committed_offsets": _EMPTY,
+        "members": _EMPTY,
+        "changelog_end_offsets": _NULL,
+        "leader_process_id": _NULL,
+    },
+    "input.cluster": {"topics": _EMPTY},
+    "output": {
+        "assignments": _EMPTY,
+        "internal_topics": _EMPTY,
+        "clients": _EMPTY,
+        "probing_rebalance_at_ms": _NULL,
+        "error": _NULL,
+    },
+}
+"""What a line must have and a row of nested types may lack: objects that were empty in every row, and nulls."""
+_OF_PLACEMENTS = frozenset({"probing_rebalance_needed", "clients"})
+_OF_REBALANCES = frozenset({"assignments", "internal_topics", "probing_rebalance_at_ms", "error"})
+
+Convert = Callable[[object], object]
+
+
+def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
+    """The columns to read from a table with these names. Raises InputError when they are not those of recordings."""
+    if FORMAT_COLUMN not in names:
+        if LINE_COLUMN in names:
+            return [LINE_COLUMN]
+        raise InputError(
+            f"has no column {FORMAT_COLUMN!r} (fields as columns) and no column {LINE_COLUMN!r} (lines of JSON); "
+            f"it has {', '.join(names) or 'none'}",
+            where,
+        )
+    unknown = [name for name in names if name not in SCALARS and name not in OBJECTS]
+    if unknown:
+        raise InputError(
+            f"column {unknown[0]!r} is no field of rebalance/1 or placement/1; leave it out or rename it; "
+            f"known are {', '.join((*SCALARS, *OBJECTS))}",
+            where,
+        )
+    return list(names)
+
+
+def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
+    """One line for each row, blank for a null `value`. Raises InputError for a column of another type."""
+    if FORMAT_COLUMN not in batch.schema.names:
+        yield from _value_lines(batch.column(batch.schema.get_field_index(LINE_COLUMN)))
+        return
+    columns = [
+        (name, batch.column(index).to_pylist(), _converter(batch.schema.field(index).type, name))
+        for index, name in enumerate(batch.schema.names)
+    ]
+    for row in range(batch.num_rows):
+        members = (_member(name, values[row], convert) for name, values, convert in columns)
+        yield f"{{{','.join(member for member in members if member)}}}".encode("utf-8", "surrogatepass")
+
+
+def check_line_type(kind: pa.DataType, where: str | None = None) -> None:
+    """Raises InputError when a column of this type cannot hold lines."""
+    if not _is_text(kind) and not _is_binary(kind):
+        raise InputError(f"column {LINE_COLUMN!r} must be text with a line of JSON, not {kind}", where)
+
+
+def _value_lines(column: pa.Array) -> Iterator[bytes]:
+    check_line_type(column.type)
+    for value in column.to_pylist():
+        line = b"" if value is None else value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        yield line.strip(b"\r\n").replace(b"\n", b" ")
+
+
+def _member(name: str, value: object, convert: Convert) -> str:
+    """`"name":value`, empty for a field that the row does not have."""
+    if value is None:
+        return ""
+    if name in OBJECTS and isinstance(value, str | bytes):
+        return f'"{name}":{_json_text(value)}'
+    return f'"{name}":{json.dumps(convert(value), ensure_ascii=False, default=str)}'
+
+
+def _json_text(value: str | bytes) -> str:
+    """Unchanged when it is JSON; else as a JSON string, which reading the line then refuses."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return json.dumps(text)
+    return text.replace("\n", " ").replace("\r", " ")
+
+
+def _converter(kind: pa.DataType, path: str) -> Convert:
+    """The function that turns a value of this type into JSON."""
+    types = pa.types
+    if types.is_struct(kind):
+        return _struct_converter(kind, path)
+    if types.is_map(kind):
+        of_item = _converter(kind.item_type, f"{path}.*")
+        return lambda value: {str(key): of_item(item) for key, item in _sequence(value)}
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        of_element = _converter(kind.value_type, f"{path}[]")
+        return lambda value: None if value is None else [of_element(item) for item in _sequence(value)]
+    if types.is_dictionary(kind):
+        return _converter(kind.value_type, path)
+    return _scalar
+
+
+def _struct_converter(kind: pa.DataType, path: str) -> Convert:
+    fields = [kind.field(index) for index in range(kind.num_fields)]
+    of_fields = [(field.name, _converter(field.type, f"{path}.{field.name}")) for field in fields]
+    names = {field.name for field in fields}
+    missing = _missing(path, names)
+
+    def convert(value: object) -> object:
+        if not isinstance(value, dict):
+            return None
+        document = {name: of_field(value[name]) for name, of_field in of_fields if value.get(name) is not None}
+        for name, empty in missing:
+            document.setdefault(name, {} if empty else None)
+        return document
+
+    return convert
+
+
+def _missing(path: str, names: set[str]) -> list[tuple[str, bool]]:
+    """The fields to put back, and whether as empty objects. End offsets that no row has were empty, not failed."""
+    required = _REQUIRED.get(path, {})
+    if path == "output":
+        others = _OF_REBALANCES if "probing_rebalance_needed" in names else _OF_PLACEMENTS
+        required = {name: how for name, how in required.items() if name not in others}
+    return [
+        (name, how == _EMPTY or (name == "changelog_end_offsets" and name not in names))
+        for name, how in required.items()
+    ]
+
+
+def _scalar(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, float | Decimal) and value == value and value % 1 == 0:
+        return int(value)  # pandas stores whole numbers with nulls as floats
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _sequence(value: object) -> Sequence[tuple[object, object]]:
+    assert isinstance(value, list)
+    return value
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or (types.is_dictionary(kind) and _is_text(kind.value_type))
+    )
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

@@ -62,7 +62,7 @@ def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, objec
 
     Raises InputError when one no longer exists.
     """
-    return [_identity(of_input[0], sum(chunk.lines for chunk in of_input)) for of_input in _by_path(chunks)]
+    return [_identity(list(of_input)) for _, of_input in itertools.groupby(chunks, key=lambda chunk: chunk.path)]
 
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
@@ -97,16 +97,8 @@ def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
     )
 
 
-def _tell(progress: Progress, bar: TaskID, done: int) -> None:
-    progress.update(bar, completed=done)
-
-
-def _by_path(chunks: Sequence[RecordingChunk]) -> Iterator[list[RecordingChunk]]:
-    for _, group in itertools.groupby(chunks, key=lambda chunk: chunk.path):
-        yield list(group)
-
-
-def _identity(chunk: RecordingChunk, lines: int) -> dict[str, object]:
+def _identity(of_input: Sequence[RecordingChunk]) -> dict[str, object]:
+    chunk, lines = of_input[0], sum(each.lines for each in of_input)
     identity: dict[str, object] = {"name": as_text(chunk.source), "lines": lines}
     try:
         if chunk.kind is ChunkKind.SPOOLED:
@@ -117,6 +109,10 @@ def _identity(chunk: RecordingChunk, lines: int) -> dict[str, object]:
     return {**identity, "path": as_text(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
 
 
+def _tell(progress: Progress, bar: TaskID, done: int) -> None:
+    progress.update(bar, completed=done)
+
+
 class _PlannedLine(NamedTuple):
     """Where a line begins, its number, and its length in bytes."""
 
@@ -125,12 +121,7 @@ class _PlannedLine(NamedTuple):
     length: int
 
 
-class _Cut(NamedTuple):
-    """Where a chunk begins and how many lines it has, as in RecordingChunk."""
-
-    start: int
-    first_line: int
-    readable: int
+_KINDS = {SourceKind.JSONL: ChunkKind.PLAIN, SourceKind.GZIP: ChunkKind.GZIP, SourceKind.PARQUET: ChunkKind.PARQUET}
 
 
 def _chunks(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
@@ -138,26 +129,19 @@ def _chunks(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[Reco
     if source.kind in (SourceKind.STDIN, SourceKind.DATABASE) or not _is_file(source):
         yield from _spooled(source, spool, size, tell)
         return
-    kind = _KINDS[source.kind]
-    empty = RecordingChunk(0, source.name, os.path.abspath(source.name), kind, 0, 1, 0)
-    cuts = _CUTS[kind](source, size, tell)
-    yield from _made(empty, cuts)
-
-
-def _made(empty: RecordingChunk, cuts: Iterator[_Cut]) -> Iterator[RecordingChunk]:
-    last: RecordingChunk | None = None
-    damage: DamagedSource | None = None
-    try:
-        for start, first_line, readable in cuts:
-            if last is not None:
-                yield last
-            last = replace(empty, start=start, first_line=first_line, readable=readable)
-    except DamagedSource as error:
-        damage = error
-    if damage is not None:
-        last = replace(last or empty, damage=damage.reason, damaged_at=damage.where or empty.source)
-    if last is not None:
-        yield last
+    empty = RecordingChunk(0, source.name, os.path.abspath(source.name), _KINDS[source.kind], 0, 1, 0)
+    if source.kind is SourceKind.PARQUET:
+        rows = count_rows(source.name)
+        for start in range(0, rows, size):
+            yield replace(empty, start=start, first_line=start + 1, readable=min(size, rows - start))
+    elif source.kind is SourceKind.GZIP:
+        with opened(source) as raw:
+            numbered = ((int(where.rpartition(":")[2]), len(content)) for where, content in lines_of(source, raw))
+            lines = (_PlannedLine(number - 1, number, length) for number, length in numbered)
+            yield from _cut(empty, lines, size, lambda _: tell(raw.tell()))
+    else:
+        with _reading(source.name), opened(source) as raw:
+            yield from _cut(empty, _numbered(raw), size, tell)
 
 
 def _spooled(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
@@ -168,74 +152,42 @@ def _spooled(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[Rec
         write_spool(raw_lines(source), spool)
     except DamagedSource as error:
         damage = error
-
-    def cuts() -> Iterator[_Cut]:
-        yield from _plain_cuts(Source(str(spool), SourceKind.JSONL), size, tell)
-        if damage is not None:
-            raise damage
-
-    yield from _made(empty, cuts())
+    with _reading(str(spool)), spool.open("rb") as raw:
+        yield from _cut(empty, _numbered(raw, damage), size, tell)
 
 
-def _plain_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
-    with _reading(source.name), opened(source) as raw:
-        yield from _cut(_numbered(raw), size, tell)
-
-
-def _numbered(raw: Iterable[bytes]) -> Iterator[_PlannedLine]:
-    """Every line that is not blank, with its byte offset."""
+def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iterator[_PlannedLine]:
+    """Every line that is not blank, with its byte offset. `damage`: raised at the end."""
     offset = 0
     for number, content in enumerate(raw, 1):
         if content.strip():
             yield _PlannedLine(offset, number, len(content))
         offset += len(content)
-
-
-def _gzip_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
-    with opened(source) as raw:
-        numbered = ((int(where.rpartition(":")[2]), len(content)) for where, content in lines_of(source, raw))
-        lines = (_PlannedLine(number - 1, number, length) for number, length in numbered)
-        yield from _cut(lines, size, lambda _: tell(raw.tell()))
-
-
-def _parquet_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
-    rows = count_rows(source.name)
-    for start in range(0, rows, size):
-        yield _Cut(start, start + 1, min(size, rows - start))
-
-
-def _cut(lines: Iterator[_PlannedLine], size: int, tell: Tell) -> Iterator[_Cut]:
-    """Cuts of `size` lines, fewer when they are long. Damage in the input is raised after the cut before it."""
-    start = first_line = readable = length = 0
-    damage: DamagedSource | None = None
-    try:
-        for line in lines:
-            if readable == size or (readable and length + line.length > BYTES_A_CHUNK):
-                yield _Cut(start, first_line, readable)
-                tell(line.place)
-                readable = length = 0
-            if readable == 0:
-                start, first_line = line.place, line.number
-            readable += 1
-            length += line.length
-    except DamagedSource as error:
-        damage = error
-    if readable:
-        yield _Cut(start, first_line, readable)
     if damage is not None:
         raise damage
 
 
-_KINDS = {
-    SourceKind.JSONL: ChunkKind.PLAIN,
-    SourceKind.GZIP: ChunkKind.GZIP,
-    SourceKind.PARQUET: ChunkKind.PARQUET,
-}
-_CUTS: dict[ChunkKind, Callable[[Source, int, Tell], Iterator[_Cut]]] = {
-    ChunkKind.PLAIN: _plain_cuts,
-    ChunkKind.GZIP: _gzip_cuts,
-    ChunkKind.PARQUET: _parquet_cuts,
-}
+def _cut(empty: RecordingChunk, lines: Iterator[_PlannedLine], size: int, tell: Tell) -> Iterator[RecordingChunk]:
+    """Chunks of `size` lines, fewer when they are long. The last one has the damage of the input."""
+    chunk, readable, length = empty, 0, 0
+    damage: DamagedSource | None = None
+    try:
+        for line in lines:
+            if readable == size or (readable and length + line.length > BYTES_A_CHUNK):
+                yield replace(chunk, readable=readable)
+                tell(line.place)
+                readable = length = 0
+            if readable == 0:
+                chunk = replace(empty, start=line.place, first_line=line.number)
+            readable += 1
+            length += line.length
+    except DamagedSource as error:
+        damage = error
+    chunk = replace(chunk, readable=readable)
+    if damage is not None:
+        yield replace(chunk, damage=damage.reason, damaged_at=damage.where or empty.source)
+    elif readable:
+        yield chunk
 
 
 @contextmanager

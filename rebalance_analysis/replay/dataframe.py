@@ -18,21 +18,11 @@ from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import RawLine
-from rebalance_analysis.recordings.columns import FORMAT_COLUMN, LINE_COLUMN, lines_of_batch, read_columns
+from rebalance_analysis.recordings.parquet import FORMAT_COLUMN, LINE_COLUMN, lines_of_batch, read_columns
 from rebalance_analysis.replay.rebalance_rows import SCHEMA, storable
 from rebalance_analysis.replay.replay_work import NO_CHANGES, ReplayWork
 from rebalance_analysis.what_if.changes import Changes
@@ -46,21 +36,13 @@ _ROWS = pa.schema(
         *(pa.field(name, pa.string()) for name in REJECT_COLUMNS),
     ]
 )
-_SPARK_TYPES: dict[pa.DataType, DataType] = {
-    pa.string(): StringType(),
-    pa.bool_(): BooleanType(),
-    pa.int32(): IntegerType(),
-    pa.int64(): LongType(),
-    pa.float64(): DoubleType(),
-    pa.list_(pa.int32()): ArrayType(IntegerType()),
-}
 
 
 def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_CHANGES) -> DataFrame:
     """One row for each rebalance of `df`, by `mapInArrow`; blank lines have none.
 
     `df` has a text column `column` with lines of JSON (`spark.read.text`), or the fields of rebalance/1 or placement/1
-    as columns (`rebalance_analysis.recordings.columns`). Columns out: those of docs/batch/replay.md, and `reject_kind`
+    as columns (`rebalance_analysis.recordings.parquet`). Columns out: those of docs/batch/replay.md, and `reject_kind`
     ("refused", "unusable"), `reject` (the reason) and `reject_line`, which are null for a rebalance that was run.
     Raises InputError when `df` has not these columns.
     """
@@ -73,11 +55,7 @@ def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _rows(work, batches)
 
-    return lines.mapInArrow(run, _spark_schema())
-
-
-def _spark_schema() -> StructType:
-    return StructType([StructField(field.name, _SPARK_TYPES[field.type]) for field in _ROWS])
+    return lines.mapInArrow(run, from_arrow_schema(_ROWS))
 
 
 def _rows(work: ReplayWork, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,13 +8,14 @@ where a warm-up is a standby, and a task that is withheld until its owner gives 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from assignor.recording import PLACEMENT_FORMAT, REBALANCE_FORMAT, RecordedPlacement, RecordedRebalance
 from assignor.task_assignors.base import Placement, PlacementProblem
-from assignor.types import JAVA_LONG_MAX, AssignorErrorCode
+from assignor.types import JAVA_LONG_MAX
 from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance
 from rebalance_analysis.measures import RebalanceMeasures, measure, recorded_placement
 from rebalance_analysis.recordings.chunk import as_text
@@ -29,44 +30,36 @@ COMPUTE_COLUMN = "compute_ms"
 TIMING_COLUMNS = ("input", "line", "id")
 """Compute times differ from run to run, so they have a file of their own, each beside these columns."""
 
+
+def _columns(kind: pa.DataType, *names: str, nullable: bool = True) -> list[pa.Field]:
+    return [pa.field(name, kind, nullable) for name in names]
+
+
 SCHEMA = pa.schema(
     [
-        pa.field("input", pa.string(), nullable=False),
-        pa.field("line", pa.int64()),
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("format", pa.string(), nullable=False),
-        pa.field("group_id", pa.string()),
-        pa.field("generation_id", pa.int32()),
-        pa.field("now_ms", pa.int64()),
-        pa.field("assignor", pa.string(), nullable=False),
-        pa.field("led_by", pa.string()),
-        pa.field("compared", pa.bool_(), nullable=False),
-        pa.field("equal", pa.bool_()),
-        pa.field("bytes_equal", pa.bool_()),
-        pa.field("difference", pa.string()),
-        pa.field("error", pa.string()),
-        pa.field("probing", pa.bool_(), nullable=False),
-        pa.field("probing_at_ms", pa.int64()),
-        pa.field("followup", pa.bool_(), nullable=False),
-        pa.field("clients", pa.int32()),
-        pa.field("threads", pa.int32()),
-        pa.field("tasks", pa.int32()),
-        pa.field("stateful_tasks", pa.int32()),
-        pa.field("active_moved", pa.int32()),
-        pa.field("active_started", pa.int32()),
-        pa.field("standby_moved", pa.int32()),
-        pa.field("warm_ups", pa.int32()),
-        pa.field("records_to_restore", pa.int64()),
-        pa.field("thread_loads", pa.list_(pa.int32())),
-        pa.field("skew", pa.int32()),
-        pa.field("active_skew", pa.int32()),
-        pa.field("standby_coverage", pa.float64()),
-        pa.field("rack_spread", pa.float64()),
-        pa.field("cross_rack_reads", pa.int64()),
-        pa.field("recorded_active_moved", pa.int32()),
-        pa.field("recorded_standby_moved", pa.int32()),
-        pa.field("recorded_skew", pa.int32()),
-        pa.field(COMPUTE_COLUMN, pa.float64(), nullable=False),
+        *_columns(pa.string(), "input", nullable=False),
+        *_columns(pa.int64(), "line"),
+        *_columns(pa.string(), "id", "format", nullable=False),
+        *_columns(pa.string(), "group_id"),
+        *_columns(pa.int32(), "generation_id"),
+        *_columns(pa.int64(), "now_ms"),
+        *_columns(pa.string(), "assignor", nullable=False),
+        *_columns(pa.string(), "led_by"),
+        *_columns(pa.bool_(), "compared", nullable=False),
+        *_columns(pa.bool_(), "equal", "bytes_equal"),
+        *_columns(pa.string(), "difference", "error"),
+        *_columns(pa.bool_(), "probing", nullable=False),
+        *_columns(pa.int64(), "probing_at_ms"),
+        *_columns(pa.bool_(), "followup", nullable=False),
+        *_columns(pa.int32(), "clients", "threads", "tasks", "stateful_tasks"),
+        *_columns(pa.int32(), "active_moved", "active_started", "standby_moved", "warm_ups"),
+        *_columns(pa.int64(), "records_to_restore"),
+        *_columns(pa.list_(pa.int32()), "thread_loads"),
+        *_columns(pa.int32(), "skew", "active_skew"),
+        *_columns(pa.float64(), "standby_coverage", "rack_spread"),
+        *_columns(pa.int64(), "cross_rack_reads"),
+        *_columns(pa.int32(), "recorded_active_moved", "recorded_standby_moved", "recorded_skew"),
+        *_columns(pa.float64(), COMPUTE_COLUMN, nullable=False),
     ]
 )
 
@@ -86,20 +79,18 @@ class Replayed(NamedTuple):
 def row_of(input_name: str, line: int | None, replayed: Replayed) -> dict[str, object]:
     """One row of SCHEMA."""
     comparison = compared(replayed.recorded, replayed.ran)
-    result = _result(replayed.ran)
+    has_bytes = isinstance(replayed.ran, RerunRebalance)
     return {
         "input": input_name,
         "line": line,
-        **_identity(replayed.recorded, replayed.ran),
+        "id": replayed.recorded.id,
+        **_of_format(replayed.recorded, replayed.ran),
         "compared": comparison is not None,
         "equal": None if comparison is None else comparison.equal,
-        "bytes_equal": _bytes_equal(replayed.recorded, comparison),
+        "bytes_equal": comparison.bytes_equal if comparison is not None and has_bytes else None,
         "difference": comparison.differences[0] if comparison is not None and comparison.differences else None,
-        "error": result.error,
-        "probing": result.probing,
-        "probing_at_ms": result.probing_at_ms,
-        "followup": result.followup,
-        **_measured(_measures(result.problem, result.placement)),
+        "error": replayed.ran.error,
+        **_measured(_measures(replayed.ran.placed)),
         **_recorded_measures(replayed),
         COMPUTE_COLUMN: replayed.compute_ms,
     }
@@ -116,52 +107,36 @@ def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
     return compare_placement(ran.placement, recorded.output)
 
 
-class _Result(NamedTuple):
-    """What the reruns of rebalances and of placements have in common."""
-
-    problem: PlacementProblem | None
-    placement: Placement | None
-    error: str | None
-    probing: bool
-    probing_at_ms: int | None
-    followup: bool
-
-
-def _result(ran: Rerun) -> _Result:
+def _of_format(recorded: Recorded, ran: Rerun) -> dict[str, object]:
+    """The columns that rebalances and placement problems fill differently."""
     if isinstance(ran, RerunPlacement):
-        needed = ran.placement.probing_rebalance_needed
-        return _Result(ran.recorded.problem, ran.placement, None, needed, None, False)
-    result = ran.result
-    error = result.error_code.name if result.error_code is not AssignorErrorCode.NONE else None
-    if result.error is not None:
-        error = result.error.with_hint()
-    at_ms = result.probing_rebalance_at_ms
-    return _Result(result.problem, result.placement, error, at_ms is not None, at_ms, result.followup_rebalance)
-
-
-def _identity(recorded: Recorded, ran: Rerun) -> dict[str, object]:
-    if isinstance(ran, RerunPlacement):
-        return {"id": recorded.id, "format": PLACEMENT_FORMAT, "assignor": ran.recorded.assignor}
+        return {
+            "format": PLACEMENT_FORMAT,
+            "assignor": ran.recorded.assignor,
+            "probing": ran.placement.probing_rebalance_needed,
+            "followup": False,
+        }
     assert isinstance(recorded, RecordedRebalance)
+    probing_at_ms = ran.result.probing_rebalance_at_ms
     return {
-        "id": recorded.id,
         "format": REBALANCE_FORMAT,
         "group_id": recorded.group_id,
         "generation_id": recorded.generation_id,
         "now_ms": recorded.now_ms,
         "assignor": ran.recorded.snapshot.assignor,
         "led_by": recorded.led_by,
+        "probing": probing_at_ms is not None,
+        "probing_at_ms": probing_at_ms,
+        "followup": ran.result.followup_rebalance,
     }
 
 
-def _bytes_equal(recorded: Recorded, comparison: Comparison | None) -> bool | None:
-    """None for a placement, which has no bytes."""
-    return comparison.bytes_equal if comparison is not None and isinstance(recorded, RecordedRebalance) else None
-
-
-def _measures(problem: PlacementProblem | None, placement: Placement | None) -> RebalanceMeasures | None:
+def _measures(placed: tuple[PlacementProblem, Placement] | None) -> RebalanceMeasures | None:
     """None for a rebalance without a placement, and for one with more than MAX_THREADS threads."""
-    if problem is None or placement is None or problem.clients.keys() != placement.clients.keys():
+    if placed is None:
+        return None
+    problem, placement = placed
+    if problem.clients.keys() != placement.clients.keys():
         return None
     if sum(client.capacity for client in problem.clients.values()) > MAX_THREADS:
         return None
@@ -172,49 +147,28 @@ def _measured(measures: RebalanceMeasures | None) -> dict[str, object]:
     if measures is None:
         return {}
     records = measures.records_to_restore
-    return {
-        "clients": measures.clients,
-        "threads": measures.threads,
-        "tasks": measures.tasks,
-        "stateful_tasks": measures.stateful_tasks,
-        "active_moved": measures.active_moved,
-        "active_started": measures.active_started,
-        "standby_moved": measures.standby_moved,
-        "warm_ups": measures.warm_ups,
-        "records_to_restore": None if records is None else min(records, JAVA_LONG_MAX),
-        "thread_loads": measures.thread_loads,
-        "skew": measures.skew,
-        "active_skew": measures.active_skew,
-        "standby_coverage": measures.standby_coverage,
-        "rack_spread": measures.rack_spread,
-        "cross_rack_reads": measures.cross_rack_reads,
-    }
+    return {**asdict(measures), "records_to_restore": None if records is None else min(records, JAVA_LONG_MAX)}
 
 
 def _recorded_measures(replayed: Replayed) -> dict[str, object]:
     measures = _measures_as_recorded(replayed.recorded, replayed.as_recorded)
     if measures is None:
         return {}
-    return {
-        "recorded_active_moved": measures.active_moved,
-        "recorded_standby_moved": measures.standby_moved,
-        "recorded_skew": measures.skew,
-    }
+    return {f"recorded_{name}": getattr(measures, name) for name in ("active_moved", "standby_moved", "skew")}
 
 
 def _measures_as_recorded(recorded: Recorded, as_recorded: Rerun | None) -> RebalanceMeasures | None:
     if recorded.output is None or as_recorded is None:
         return None
-    result = _result(as_recorded)
     comparison = compared(recorded, as_recorded)
-    if comparison is not None and comparison.equal:
-        return _measures(result.problem, result.placement)
-    if result.problem is None:
-        return None
+    placed = as_recorded.placed
+    if placed is None or (comparison is not None and comparison.equal):
+        return _measures(placed)
+    problem = placed[0]
     if isinstance(recorded, RecordedPlacement):
-        return _measures(result.problem, recorded.output)
-    assert recorded.output is not None
-    return _measures(result.problem, recorded_placement(result.problem, recorded.output.assignments))
+        return _measures((problem, recorded.output))
+    placement = recorded_placement(problem, recorded.output.assignments)
+    return None if placement is None else _measures((problem, placement))
 
 
 def batch_of(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:

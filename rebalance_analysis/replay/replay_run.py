@@ -11,21 +11,19 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.errors import InputError
-from assignor.recording import is_class_path
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import shown
 from rebalance_analysis.recordings.chunk import as_text
 from rebalance_analysis.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
 from rebalance_analysis.replay.rebalance_rows import TIMING_COLUMNS
-from rebalance_analysis.replay.replay_work import NO_CHANGES, ReplayWork
+from rebalance_analysis.replay.replay_work import ReplayWork
 from rebalance_analysis.replay.summary import Summary, summarized
 from rebalance_analysis.what_if import changes_document
 from rebalance_analysis.what_if.changes import Changes
-from spark_engine.batch.beside_rows import spool_directory, write_document
-from spark_engine.batch.engine import Engine
-from spark_engine.batch.outcome import RunOutcome
+from spark_engine.batch import Engine, EngineChoice
+from spark_engine.batch.output_directory import spool_directory, write_document
 from spark_engine.batch.running import run_plan
-from spark_engine.batch.work import Plan
+from spark_engine.batch.work import Plan, RunOutcome
 
 ROWS_NAME = "rounds"
 SUMMARY_NAME = "summary.json"
@@ -41,50 +39,30 @@ class Ended:
     document: dict[str, object]
 
 
-def replay(
-    inputs: Sequence[str],
-    directory: Path,
-    *,
-    changes: Changes = NO_CHANGES,
-    engine: Engine,
-    console: Console,
-    master: str = "local[*]",
-    cores: int | None = None,
-    restart: bool = False,
-) -> Ended:
+def replay(inputs: Sequence[str], directory: Path, changes: Changes, run_by: EngineChoice, console: Console) -> Ended:
     """Run every rebalance of `inputs` again, and leave the result in `directory`. `console`: talk and progress.
 
     Raises what `plan_recordings` and `run_plan` do.
     """
     own_assignors = OwnAssignors(os.getcwd())
-    if changes.assignor is not None and is_class_path(changes.assignor):
-        own_assignors(changes.assignor)  # raises before any work is done, and Spark sends imported modules
+    own_assignors.check([changes.assignor])
     with spool_directory(directory) as spool:
         chunks = plan_recordings(inputs, spool, console)
         if not chunks:
             raise InputError("there is no line to run again", " ".join(map(shown, inputs)))
         check = check_of_inputs(chunks)
-        asked = {} if changes == NO_CHANGES else changes_document(changes)
+        asked = changes_document(changes)
         identity: dict[str, object] = {
             "command": "replay",
             "assignor": version("assignor"),
             "inputs": identity_of_inputs(chunks),
             "changes": asked,
         }
-        outcome = run_plan(
-            Plan(
-                ReplayWork(own_assignors, changes), chunks, identity, ROWS_NAME, TIMING_COLUMNS, (SUMMARY_NAME,), check
-            ),
-            directory,
-            engine=engine,
-            console=console,
-            title=TITLE,
-            master=master,
-            cores=cores,
-            restart=restart,
-        )
+        work = ReplayWork(own_assignors, changes)
+        plan = Plan(work, chunks, identity, ROWS_NAME, TIMING_COLUMNS, (SUMMARY_NAME,), check)
+        outcome = run_plan(plan, directory, run_by, console=console, title=TITLE)
     summary = summarized(outcome, asked, (as_text(chunk.source) for chunk in chunks))
-    document = {**summary.document(), "run": _run_document(outcome, engine)}
+    document = {**summary.document(), "run": _run_document(outcome, run_by.engine)}
     write_document(directory / SUMMARY_NAME, document)
     return Ended(summary, outcome, document)
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from assignor.errors import AssignorFault, NotBuiltYet
-from assignor.recording import RecordedRebalance, document_of_line
+from assignor.errors import AssignorFault, InputError
+from assignor.recording import document_of_line
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.reading.sources import RawLine
-from rebalance_analysis.recordings.chunk import RecordingChunk, as_text
-from rebalance_analysis.recordings.chunk_reading import ChunkLines, read_chunks
+from rebalance_analysis.recordings.chunk import ChunkLines, RecordingChunk, as_text, read_chunks, rejected
 from rebalance_analysis.replay.rebalance_rows import SCHEMA, Recorded, Replayed, batch_of, row_of
 from rebalance_analysis.rerun import Rerun, parse_recorded, run_recorded
 from rebalance_analysis.what_if import changed
 from rebalance_analysis.what_if.changes import Changes
-from spark_engine.batch.work import REFUSED, UNUSABLE, ChunkOutput, Reject
+from spark_engine.batch.work import UNUSABLE, ChunkOutput, Reject
 
 NO_CHANGES = Changes()
 
@@ -32,7 +31,7 @@ class ReplayWork:
     """`changes` are made to every rebalance; the row compares with what was recorded all the same."""
 
     own_assignors: OwnAssignors
-    changes: Changes = field(default=NO_CHANGES)
+    changes: Changes = NO_CHANGES
 
     @property
     def schema(self) -> pa.Schema:
@@ -60,28 +59,22 @@ class ReplayWork:
         """The row of one line, or why it has none."""
         try:
             return self._row(line)
-        except NotBuiltYet as error:
-            return _reject(line, REFUSED, str(error))
         except AssignorFault as error:
-            return _reject(line, UNUSABLE, str(error))
+            return rejected(line.where, line.content, error)
         except Exception as error:  # one line that finds a fault of this program must not cost all the others
-            return _reject(line, UNUSABLE, f"a fault of this program: {type(error).__name__}: {error}")
+            fault = InputError(f"a fault of this program: {type(error).__name__}: {error}")
+            return rejected(line.where, line.content, fault)
 
     def _row(self, line: RawLine) -> dict[str, object]:
         recorded = parse_recorded(document_of_line(line.content))
         changes_any = self.changes != NO_CHANGES
-        conditions = self._changed(recorded) if changes_any else recorded
+        conditions = changed(recorded, self.changes) if changes_any else recorded
         began_s = time.perf_counter()
         ran = run_recorded(conditions, self.own_assignors)
         compute_ms = (time.perf_counter() - began_s) * 1000
         as_recorded = self._as_recorded(recorded) if changes_any else ran
         input_name, number = place(line.where)
         return row_of(input_name, number, Replayed(recorded, ran, as_recorded, compute_ms))
-
-    def _changed(self, recorded: Recorded) -> Recorded:
-        if isinstance(recorded, RecordedRebalance):
-            return changed(recorded, self.changes)
-        return changed(recorded, self.changes)
 
     def _as_recorded(self, recorded: Recorded) -> Rerun | None:
         """Run without the changes, to know what was measured then; None when nothing was, or it cannot be run."""
@@ -99,9 +92,3 @@ def place(where: str) -> tuple[str, int | None]:
     if colon and number.isascii() and number.isdigit() and len(number) <= 18:
         return name, int(number)
     return where, None
-
-
-def _reject(line: RawLine, kind: str, reason: str) -> Reject:
-    return Reject(
-        as_text(line.where), kind, as_text(reason), line.content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-    )

@@ -1,4 +1,5 @@
-"""What a replay came to, read from its files: for `summary.json` and for the tables on stdout.
+"""What a replay came to, read from its files: for `summary.json` and for the tables on stdout. Lines are counted as
+`assignor assign --check` counts them.
 
 The files are read some thousands of rows at a time; only one entry per input is kept.
 """
@@ -7,50 +8,153 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 
 import pyarrow.parquet as pq
 
-from rebalance_analysis.replay.counts import Beside, Counts, MeasureSums
-from rebalance_analysis.replay.rebalance_rows import COMPUTE_COLUMN
+from rebalance_analysis.replay.rebalance_rows import COMPUTE_COLUMN, SCHEMA
 from rebalance_analysis.replay.replay_work import place
-from spark_engine.batch.outcome import RunOutcome
-from spark_engine.batch.work import REFUSED
+from spark_engine.batch.work import REFUSED, RunOutcome
 
 _WIDTH = math.log(1.01)
 _LOWEST_MS = 1e-3
 _ROWS_AT_ONCE = 4096
 _DIFFERENCES_SHOWN = 10
 _REFUSALS_SHOWN = 50
-_COLUMNS = [
-    "input",
-    "line",
-    "id",
-    "led_by",
-    "compared",
-    "equal",
-    "bytes_equal",
-    "difference",
-    "error",
-    "probing",
-    "followup",
-    "tasks",
-    "active_moved",
-    "active_started",
-    "standby_moved",
-    "warm_ups",
-    "records_to_restore",
-    "skew",
-    "active_skew",
-    "standby_coverage",
-    "rack_spread",
-    "cross_rack_reads",
-    "recorded_active_moved",
-    "recorded_standby_moved",
-    "recorded_skew",
-]
+_COLUMNS = [name for name in SCHEMA.names if name not in ("thread_loads", COMPUTE_COLUMN)]
+
+
+@dataclass(slots=True)
+class Counts:
+    """Numbers of lines, counted as `assignor assign --check` does, except that a line without a recorded output counts
+    as a rebalance: `nothing_recorded`. `not_compared`: led by a leader other than Kafka Streams 4.3.1.
+    """
+
+    total: int = 0
+    compared: int = 0
+    equal_after_decoding: int = 0
+    compared_bytes: int = 0
+    equal_to_the_byte: int = 0
+    not_compared: int = 0
+    nothing_recorded: int = 0
+    refused: int = 0
+    unusable: int = 0
+
+    def add_row(self, row: Mapping[str, object]) -> None:
+        self.total += 1
+        if row["compared"]:
+            self.compared += 1
+            self.equal_after_decoding += bool(row["equal"])
+            self.compared_bytes += row["bytes_equal"] is not None
+            self.equal_to_the_byte += bool(row["bytes_equal"])
+        elif row["led_by"] is not None:
+            self.not_compared += 1
+        else:
+            self.nothing_recorded += 1
+
+    def add_reject(self, kind: str) -> None:
+        self.total += 1
+        if kind == REFUSED:
+            self.refused += 1
+        else:
+            self.unusable += 1
+
+    @property
+    def all_equal(self) -> bool:
+        return self.equal_after_decoding == self.compared and not self.refused
+
+    def plus(self, other: Counts) -> Counts:
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+
+class ColumnSums:
+    """Sums and means of columns, over the rows that have a number in them."""
+
+    def __init__(self) -> None:
+        self._sums: defaultdict[str, float] = defaultdict(int)
+        self._counts: Counter[str] = Counter()
+
+    def add(self, row: Mapping[str, object], columns: Iterable[str]) -> None:
+        for column in columns:
+            value = row[column]
+            if isinstance(value, int | float):
+                self._sums[column] += value
+                self._counts[column] += 1
+
+    def sums(self, columns: Iterable[str]) -> dict[str, float]:
+        return {column: self._sums[column] for column in columns}
+
+    def mean(self, column: str) -> float | None:
+        count = self._counts[column]
+        return round(self._sums[column] / count, 4) if count else None
+
+
+_SUMMED = ("active_moved", "active_started", "standby_moved", "warm_ups", "records_to_restore", "cross_rack_reads")
+_AVERAGED = ("skew", "active_skew", "standby_coverage", "rack_spread")
+
+
+@dataclass(slots=True)
+class MeasureSums:
+    """What the rebalances did. `measured`: those that ended with a placement; the sums and means are over them.
+
+    `records_to_restore`: over rebalances in which all lags are known; `cross_rack_reads`: all racks.
+    """
+
+    rounds: int = 0
+    errors: int = 0
+    probing: int = 0
+    followup: int = 0
+    measured: int = 0
+    columns: ColumnSums = field(default_factory=ColumnSums)
+
+    def add(self, row: Mapping[str, object]) -> None:
+        self.rounds += 1
+        self.errors += row["error"] is not None
+        self.probing += bool(row["probing"])
+        self.followup += bool(row["followup"])
+        if row["tasks"] is not None:
+            self.measured += 1
+            self.columns.add(row, (*_SUMMED, *_AVERAGED))
+
+    def document(self) -> dict[str, object]:
+        return {
+            "rounds": self.rounds,
+            "errors": self.errors,
+            "probing": self.probing,
+            "followup": self.followup,
+            "measured": self.measured,
+            **self.columns.sums(_SUMMED),
+            **{f"mean_{column}": self.columns.mean(column) for column in _AVERAGED},
+        }
+
+
+_MOVED = ("active_moved", "standby_moved")
+
+
+@dataclass(slots=True)
+class Beside:
+    """The rebalances that have measures both as recorded and as run now."""
+
+    rounds: int = 0
+    columns: ColumnSums = field(default_factory=ColumnSums)
+
+    def add(self, row: Mapping[str, object]) -> None:
+        if row["tasks"] is not None and row["recorded_skew"] is not None:
+            self.rounds += 1
+            self.columns.add(row, [f"{prefix}{name}" for prefix in ("recorded_", "") for name in (*_MOVED, "skew")])
+
+    def document(self) -> dict[str, object]:
+        recorded = self.columns.sums(f"recorded_{name}" for name in _MOVED)
+        return {
+            "rounds": self.rounds,
+            "recorded": {
+                **{name.removeprefix("recorded_"): count for name, count in recorded.items()},
+                "mean_skew": self.columns.mean("recorded_skew"),
+            },
+            "now": {**self.columns.sums(_MOVED), "mean_skew": self.columns.mean("skew")},
+        }
 
 
 class ComputeTimes:
@@ -77,9 +181,10 @@ class ComputeTimes:
         return None
 
     def document(self) -> dict[str, object]:
-        rounded = {name: self.quantile(share) for name, share in (("median", 0.5), ("p95", 0.95))}
+        median, p95 = self.quantile(0.5), self.quantile(0.95)
         return {
-            **{name: None if value is None else round(value, 3) for name, value in rounded.items()},
+            "median": None if median is None else round(median, 3),
+            "p95": None if p95 is None else round(p95, 3),
             "max": round(self._max_ms, 3),
             "total": round(self._total_ms, 1),
         }

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from rich.console import Console, Group
 from rich.text import Text
 
-from assignor.names import shortened
-from assignor.printable import one_line
-from rebalance_analysis.replay.counts import Counts
-from rebalance_analysis.replay.summary import Summary
-from spark_engine.batch.plain_table import GAP, plain_table, titled
+from assignor.names.printable import one_line
+from assignor.names.short_names import shortened
+from rebalance_analysis.replay.summary import Counts, Summary
+from spark_engine.batch.terminal import GAP, plain_table, titled
 
 INPUTS_SHOWN = 30
 _TO_THE_BYTE = "to the\nbyte"

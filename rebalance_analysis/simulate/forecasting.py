@@ -17,8 +17,7 @@ from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.measures import RebalanceMeasures, measure, previous_owners
 from rebalance_analysis.rerun import LoadOwn
-from rebalance_analysis.simulate.group_members import Members
-from rebalance_analysis.simulate.leader import Decided, ForecastLeader
+from rebalance_analysis.simulate.group_members import Decided, Members
 from rebalance_analysis.simulate.loops import LoopFinder
 from rebalance_analysis.simulate.model import (
     End,
@@ -145,7 +144,13 @@ def forecast(
     members have a future version; DecodeError for members that cannot be read; NotBuiltYet.
     """
     check_model(model, max_rounds)
-    leader = _leader(recorded, model, load_own, as_recorded)
+    leader: RebalanceLeader | PlacementLeader
+    if isinstance(recorded, RecordedRebalance):
+        before = as_recorded if isinstance(as_recorded, RecordedRebalance) else recorded
+        leader = RebalanceLeader(recorded, model, load_own, before)
+    else:
+        placed_before = as_recorded if isinstance(as_recorded, RecordedPlacement) else recorded
+        leader = PlacementLeader(recorded, model, load_own, placed_before)
     history = ForecastHistory(measure_end=measure_end)
     try:
         decided, members = leader.recorded_rebalance()
@@ -154,23 +159,8 @@ def forecast(
     return _run_on(leader, decided, members, history, model, max_rounds)
 
 
-def _leader(
-    recorded: RecordedRebalance | RecordedPlacement,
-    model: ForecastModel,
-    load_own: LoadOwn | None,
-    as_recorded: RecordedRebalance | RecordedPlacement | None,
-) -> ForecastLeader:
-    if isinstance(recorded, RecordedRebalance):
-        return RebalanceLeader(
-            recorded, model, load_own, as_recorded if isinstance(as_recorded, RecordedRebalance) else None
-        )
-    return PlacementLeader(
-        recorded, model, load_own, as_recorded if isinstance(as_recorded, RecordedPlacement) else None
-    )
-
-
 def _run_on(
-    leader: ForecastLeader,
+    leader: RebalanceLeader | PlacementLeader,
     decided: Decided,
     members: Members,
     history: ForecastHistory,

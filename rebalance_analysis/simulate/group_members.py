@@ -1,20 +1,29 @@
 """The members of a group during a forecast: what each has open, which closed state lies on which disk, what each would
-report.
+report. `first_members`: as they were when the recorded rebalance began, as far as their subscriptions tell.
 
 A process keeps the state of a task that it gave up until the clean-up delay has passed. In Kafka the thread reports
 that state which is the first to lock its directory when all members rejoin. That is usually the thread that had the
 task open last, because it locks the directory as soon as it has closed the task; in this model it always is.
+
+In a group where tasks run, a task without an owner was left behind by an owner that is gone; it ran nowhere for the
+session timeout until the group noticed. There is one exception: a process that is still alive has just given the task
+up, as it does between a rebalance and its follow-up. A group in which no task runs is only starting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assignor.types import LATEST_OFFSET, ProcessId, TaskId
-from rebalance_analysis.simulate.modelled_thread import ModelledThread, to_restore_from
-from rebalance_analysis.simulate.task_runs import ChangelogEnds, TaskRuns
+from assignor.clients.client_state import is_caught_up
+from assignor.configs import AssignmentConfigs
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+from rebalance_analysis.simulate.model import ForecastModel
+from rebalance_analysis.simulate.modelled_thread import ChangelogEnds, ModelledThread, TaskRuns, to_restore_from
+
+_Copy = tuple[ProcessId, TaskId]
 
 
 class HandedOut(NamedTuple):
@@ -22,6 +31,22 @@ class HandedOut(NamedTuple):
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One rebalance. `handed_out`: by thread. `held_back`: tasks that wait until their owner has given them up.
+
+    `rejoin`: the members rejoin as soon as they have applied their assignments. `probing_at_ms`: since the recorded
+    rebalance.
+    """
+
+    problem: PlacementProblem
+    placement: Placement
+    handed_out: Mapping[str, HandedOut]
+    held_back: frozenset[TaskId] = field(default_factory=frozenset)
+    rejoin: bool = False
+    probing_at_ms: int | None = None
 
 
 class ClosedState(NamedTuple):
@@ -42,7 +67,7 @@ class Members:
     ends: ChangelogEnds
     runs: TaskRuns
     state_cleanup_delay_ms: int
-    closed: dict[ProcessId, dict[TaskId, ClosedState]] = field(default_factory=dict)
+    closed: dict[_Copy, ClosedState] = field(default_factory=dict)
 
     def owners(self) -> dict[TaskId, ModelledThread]:
         """The thread that has each task active, whether the task runs already or is still being restored."""
@@ -52,9 +77,8 @@ class Members:
         """What every thread reports: the tasks it has open, and the closed state that it reports."""
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
-        for states in self.closed.values():
-            for task, state in states.items():
-                reported[state.reporter][task] = state.offset_sum
+        for (_, task), state in self.closed.items():
+            reported[state.reporter][task] = state.offset_sum
         return reported
 
     def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
@@ -64,13 +88,12 @@ class Members:
         reporters = self._reporters()
         for thread in self.threads.values():
             kept = handed_out.get(thread.name, HandedOut()).active
-            for task in set(thread.active).difference(kept):
+            for task in sorted(set(thread.active).difference(kept)):
                 self.runs.stops(task, now_ms)
         for name, thread in self.threads.items():
             active, standby = handed_out.get(name, HandedOut())
-            disk = on_disk.setdefault(thread.process, {})
-            restoring = {task: self._to_restore(thread, task, disk, now_ms) for task in active}
-            opened = {task: to_restore_from(disk.get(task)) for task in standby}
+            restoring = {task: self._to_restore(thread, task, on_disk, now_ms) for task in active}
+            opened = {task: to_restore_from(on_disk.get((thread.process, task))) for task in standby}
             had = set(thread.active)
             thread.take(restoring, opened, self.ends, now_ms)
             for task, runs_from_ms in thread.active.items():
@@ -98,55 +121,168 @@ class Members:
                     late.add(task)
         return tuple(sorted(late))
 
-    def _to_restore(self, thread: ModelledThread, task: TaskId, disk: Mapping[TaskId, int], now_ms: int) -> int | None:
+    def _to_restore(
+        self, thread: ModelledThread, task: TaskId, on_disk: Mapping[_Copy, int], now_ms: int
+    ) -> int | None:
         runs_from_ms = thread.active.get(task)
         if task not in self.ends or (runs_from_ms is not None and runs_from_ms <= now_ms):
             return None
-        return to_restore_from(disk.get(task))
+        return to_restore_from(on_disk.get((thread.process, task)))
 
-    def _on_disk(self, now_ms: int) -> dict[ProcessId, dict[TaskId, int]]:
+    def _on_disk(self, now_ms: int) -> dict[_Copy, int]:
         """Offset sums of all state, open and closed; a task that ran until now is at the end."""
-        on_disk = {
-            process: {task: each.offset_sum for task, each in states.items()} for process, states in self.closed.items()
-        }
+        on_disk = {copy: state.offset_sum for copy, state in self.closed.items()}
         for thread in self.threads.values():
-            disk = on_disk.setdefault(thread.process, {})
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
-                disk[task] = self.ends.end(task, now_ms) if offset_sum == LATEST_OFFSET else offset_sum
+                is_running = offset_sum == LATEST_OFFSET
+                on_disk[thread.process, task] = self.ends.end(task, now_ms) if is_running else offset_sum
         return on_disk
 
-    def _reporters(self) -> dict[tuple[ProcessId, TaskId], str]:
+    def _reporters(self) -> dict[_Copy, str]:
         """The thread that reports each piece of state, open or closed."""
-        closed = {
-            (process, task): each.reporter for process, states in self.closed.items() for task, each in states.items()
-        }
-        opened = {
-            (thread.process, task): name
-            for name, thread in self.threads.items()
-            for task in (*thread.active, *thread.standby)
-        }
-        return closed | opened
+        reporters = {copy: state.reporter for copy, state in self.closed.items()}
+        for name, thread in self.threads.items():
+            reporters.update(((thread.process, task), name) for task in (*thread.active, *thread.standby))
+        return reporters
 
-    def _close(
-        self,
-        on_disk: Mapping[ProcessId, Mapping[TaskId, int]],
-        reporters: Mapping[tuple[ProcessId, TaskId], str],
-        now_ms: int,
-    ) -> None:
+    def _close(self, on_disk: Mapping[_Copy, int], reporters: Mapping[_Copy, str], now_ms: int) -> None:
         """State on disk that no thread has open any more; what was closed before keeps its time."""
-        opened: dict[ProcessId, set[TaskId]] = {}
-        for thread in self.threads.values():
-            opened.setdefault(thread.process, set()).update(thread.active, thread.standby)
-        closed_before, self.closed = self.closed, {}
-        for process, states in on_disk.items():
-            before = closed_before.get(process, {})
-            self.closed[process] = {
-                task: before.get(task) or ClosedState(offset_sum, now_ms, reporters[process, task])
-                for task, offset_sum in sorted(states.items())
-                if task not in opened.get(process, ())
-            }
+        opened = {
+            (thread.process, task) for thread in self.threads.values() for task in (*thread.active, *thread.standby)
+        }
+        self.closed = {
+            copy: self.closed.get(copy) or ClosedState(offset_sum, now_ms, reporters[copy])
+            for copy, offset_sum in sorted(on_disk.items())
+            if copy not in opened
+        }
 
     def _clean_up(self, now_ms: int) -> None:
-        for states in self.closed.values():
-            for task in [task for task, each in states.items() if now_ms - each.since_ms > self.state_cleanup_delay_ms]:
-                del states[task]
+        self.closed = {
+            copy: state for copy, state in self.closed.items() if now_ms - state.since_ms <= self.state_cleanup_delay_ms
+        }
+
+
+_Disks = Mapping[ProcessId, Mapping[TaskId, int]]
+"""The offset sums of the state that each process reported."""
+
+
+class Past(NamedTuple):
+    """What is known of the time before the rebalance, which a what-if does not change. `configs`: as they were then.
+    `left_behind`: tasks whose owners the what-if takes away.
+    """
+
+    configs: AssignmentConfigs
+    left_behind: frozenset[TaskId] = frozenset()
+
+
+def first_members(
+    problem: PlacementProblem,
+    threads: Iterable[ModelledThread],
+    active: Mapping[str, Iterable[TaskId]],
+    reported: Mapping[str, Iterable[TaskId]],
+    recorded_ends: Mapping[TaskId, int],
+    model: ForecastModel,
+    past: Past,
+) -> Members:
+    """`threads`: with nothing open yet. `active`: the tasks that each thread reported as active; the first of several
+    owners counts. `reported`: the tasks whose state each thread reported.
+    """
+    by_name = {thread.name: thread for thread in threads}
+    tasks = frozenset(problem.tasks)
+    owners: dict[TaskId, str] = {}
+    for name in by_name:
+        for task in tasks.intersection(active.get(name, ())):
+            owners.setdefault(task, name)
+    runs_already = {task for task, name in owners.items() if _runs(problem, by_name[name].process, task)}
+    disks = _disks(problem, recorded_ends)
+    runs = TaskRuns(_unowned_since(problem, owners, runs_already, disks, recorded_ends, model, past))
+    ends = ChangelogEnds(recorded_ends, model.appended_records_per_s, runs)
+    for name, thread in by_name.items():
+        disk = disks[thread.process]
+        own = [task for task, owner in owners.items() if owner == name]
+        thread.take(
+            {task: None if task in runs_already else to_restore_from(disk.get(task)) for task in own}, {}, ends, 0
+        )
+        for task, runs_from_ms in thread.active.items():
+            runs.starts(task, runs_from_ms)
+    reporters = _reporters(by_name.values(), reported)
+    closed = {
+        (process, task): ClosedState(offset_sum, 0, reporters.get((process, task)) or reporters[process, None])
+        for process, disk in disks.items()
+        for task, offset_sum in disk.items()
+        if task not in owners or by_name[owners[task]].process != process
+    }
+    return Members(by_name, ends, runs, model.state_cleanup_delay_ms, closed)
+
+
+def _reporters(
+    threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
+) -> dict[tuple[ProcessId, TaskId | None], str]:
+    """For each process the first thread that reported a task; under None its first thread."""
+    reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
+    for thread in threads:
+        for task in (None, *reported.get(thread.name, ())):
+            reporters.setdefault((thread.process, task), thread.name)
+    return reporters
+
+
+def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
+    lags = problem.clients[process].lags
+    return task not in lags or lags.lag_for(task) == LATEST_OFFSET
+
+
+def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> _Disks:
+    """A client that lags by everything there is, and never had the task, has no state of it."""
+    disks: dict[ProcessId, dict[TaskId, int]] = {}
+    for process, client in problem.clients.items():
+        had = client.previous_active | client.previous_standby
+        disks[process] = {
+            task: _offset_sum(lag, recorded_ends[task])
+            for task, lag in client.lags.reported.items()
+            if task in recorded_ends and (task in had or lag < recorded_ends[task])
+        }
+    return disks
+
+
+def _offset_sum(lag: int, end: int) -> int:
+    if lag == UNKNOWN_OFFSET_SUM:
+        return UNKNOWN_OFFSET_SUM
+    return end if lag == LATEST_OFFSET else max(end - lag, 0)
+
+
+def _unowned_since(
+    problem: PlacementProblem,
+    owners: Mapping[TaskId, str],
+    runs_already: set[TaskId],
+    disks: _Disks,
+    recorded_ends: Mapping[TaskId, int],
+    model: ForecastModel,
+    past: Past,
+) -> dict[TaskId, int]:
+    since = dict.fromkeys([task for task in problem.tasks if task not in runs_already], 0)
+    if not runs_already:
+        return since
+    unowned = [task for task in since if task not in owners]
+    left_behind = {task for task in unowned if task in past.left_behind}
+    given_up: set[TaskId] = set()
+    for task in unowned:
+        if (
+            task not in left_behind
+            and task in recorded_ends
+            and (recorded_ends[task] > 0 or any(task in disk for disk in disks.values()))
+        ):
+            (given_up if _was_given_up(problem, past.configs, disks, task) else left_behind).add(task)
+    running = {task.subtopology for task in runs_already}
+    if left_behind or not given_up:
+        left_behind.update(task for task in unowned if task not in recorded_ends and task.subtopology in running)
+    return since | dict.fromkeys(left_behind, -model.session_timeout_ms)
+
+
+def _was_given_up(problem: PlacementProblem, configs: AssignmentConfigs, disks: _Disks, task: TaskId) -> bool:
+    """Whether there is one caught-up copy more than standbys are wanted: that of an owner which is still alive."""
+    caught_up = [
+        process
+        for process, disk in disks.items()
+        if task in disk and is_caught_up(problem.clients[process].lags.lag_for(task), configs.acceptable_recovery_lag)
+    ]
+    return len(caught_up) > configs.num_standby_replicas

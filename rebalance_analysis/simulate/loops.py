@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from assignor.types import ProcessId, TaskId
-from rebalance_analysis.simulate.group_members import Members
-from rebalance_analysis.simulate.leader import Decided
+from rebalance_analysis.simulate.group_members import Decided, Members
 from rebalance_analysis.simulate.model import ForecastTrigger
 
 Digest = bytes
@@ -82,8 +81,4 @@ def _output(decided: Decided) -> list[object]:
 
 
 def _ages(members: Members, now_ms: int) -> list[tuple[ProcessId, TaskId, int]]:
-    return [
-        (process, task, now_ms - state.since_ms)
-        for process, states in members.closed.items()
-        for task, state in states.items()
-    ]
+    return sorted((*copy, now_ms - state.since_ms) for copy, state in members.closed.items())

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from assignor.errors import InputError
+from assignor.recording.documents import document_of, document_of_fields
 from assignor.types import JAVA_INT_MAX, ProcessId, TaskId
 from rebalance_analysis.measures import RebalanceMeasures
 
@@ -60,12 +61,12 @@ class ForecastRebalance:
     number: int
     at_ms: int
     trigger: ForecastTrigger
-    measures: RebalanceMeasures
     moved: tuple[TaskId, ...]
     warming_up: tuple[TaskId, ...]
     followup: bool
     probing_at_ms: int | None
-    unowned: int = 0
+    unowned: int
+    measures: RebalanceMeasures
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,47 +152,12 @@ def forecast_document(forecast: Forecast, model: ForecastModel | None = None) ->
     """Every field under its name, tasks and processes as text, times in milliseconds. `model`: what the forecast
     assumed; it is added to the document.
     """
-    loop = forecast.loop
-    document: dict[str, object] = {
-        "end": forecast.end.value,
-        "stable_after_ms": forecast.stable_after_ms,
-        "restored_after_ms": forecast.restored_after_ms,
-        "probing_rounds": forecast.probing_rounds,
-        "active_moves": forecast.active_moves,
-        "standby_moves": forecast.standby_moves,
-        "warm_ups": forecast.warm_ups,
-        "unowned_ms": forecast.unowned_ms,
-        "unowned_longest_ms": forecast.unowned_longest_ms,
-        "unowned_longest_task": _text(forecast.unowned_longest_task),
-        "loop": None
-        if loop is None
-        else {"first_round": loop.first_round, "length": loop.length, "tasks": [str(task) for task in loop.tasks]},
-        "error": forecast.error,
-        "behind": [str(task) for task in forecast.behind],
-        "final": None if forecast.final is None else measures_document(forecast.final),
+    document = {
+        **document_of_fields(forecast, "end", "stable_after_ms", "restored_after_ms", "probing_rounds"),
+        **document_of_fields(forecast, "active_moves", "standby_moves", "warm_ups"),
+        **document_of_fields(forecast, "unowned_ms", "unowned_longest_ms", "unowned_longest_task"),
+        **document_of_fields(forecast, "loop", "error", "behind", "final"),
         "owners": {str(task): str(process) for task, process in forecast.owners},
-        "rounds": [_rebalance_document(each) for each in forecast.rebalances],
+        "rounds": document_of(forecast.rebalances),
     }
     return document if model is None else document | {"model": asdict(model)}
-
-
-def measures_document(measures: RebalanceMeasures) -> dict[str, object]:
-    return asdict(measures) | {"thread_loads": list(measures.thread_loads)}
-
-
-def _rebalance_document(each: ForecastRebalance) -> dict[str, object]:
-    return {
-        "number": each.number,
-        "at_ms": each.at_ms,
-        "trigger": each.trigger.value,
-        "moved": [str(task) for task in each.moved],
-        "warming_up": [str(task) for task in each.warming_up],
-        "followup": each.followup,
-        "probing_at_ms": each.probing_at_ms,
-        "unowned": each.unowned,
-        "measures": measures_document(each.measures),
-    }
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -15,9 +15,7 @@ from assignor.recording import RecordedPlacement
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from rebalance_analysis.rerun import LoadOwn, RerunPlacement, run_recorded
-from rebalance_analysis.simulate.first_members import Past, first_members
-from rebalance_analysis.simulate.group_members import HandedOut, Members
-from rebalance_analysis.simulate.leader import Decided
+from rebalance_analysis.simulate.group_members import Decided, HandedOut, Members, Past, first_members
 from rebalance_analysis.simulate.model import ForecastModel
 from rebalance_analysis.simulate.modelled_thread import ModelledThread, rates_of
 
@@ -31,10 +29,10 @@ class PlacementLeader:
         recorded: RecordedPlacement,
         model: ForecastModel,
         load_own: LoadOwn | None,
-        as_recorded: RecordedPlacement | None = None,
+        as_recorded: RecordedPlacement,
     ) -> None:
         self._recorded = recorded
-        self._past = _past(recorded.problem, recorded.problem if as_recorded is None else as_recorded.problem)
+        self._past = _past(recorded.problem, as_recorded.problem)
         self._model = model
         self._load_own = load_own
 

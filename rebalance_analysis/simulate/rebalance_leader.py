@@ -3,30 +3,40 @@
 Later rebalances see the internal topics that the first one created, and changelogs that have grown. Records appended
 to a stateful task are spread over its changelog partitions; a source topic that serves as changelog grows by what is
 committed of it (`assignor.clients.client_state`). A look-up that failed in the recording keeps failing.
+
+A member's bytes are decoded once, and encoded again for every rebalance with what the member has by then. What a
+rebalance does not change stays as recorded: versions, endpoint, tags, topics, rack, process id. The unique field counts
+on, and a member that learns that all support a higher version speaks that one from then on. Source:
+`StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from assignor.cluster import TopicMetadata
-from assignor.decisions import DecisionKind
 from assignor.errors import DecodeError, InputError, KafkaError, RebalanceNotPlaced
+from assignor.pipeline.snapshot import CreatedTopic, Member, RebalanceResult, RebalanceSnapshot
+from assignor.protocol.assignment_info import decode_assigned_tasks
+from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription, wire_version
+from assignor.protocol.subscription_info import (
+    MemberSubscription,
+    SubscriptionInfo,
+    decode_members,
+    encode_subscription_info,
+)
+from assignor.protocol.versions import FIRST_VERSION_WITH_UNIQUE_FIELD, UNKNOWN_VERSION, next_subscription_version
 from assignor.recording import RecordedRebalance
-from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem
+from assignor.task_assignors.decisions import DecisionKind
+from assignor.topology.cluster import TopicMetadata
 from assignor.topology.group_topology import changelog_configs
-from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, AssignorErrorCode, TaskId
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId, TopicPartition
 from rebalance_analysis.rerun import LoadOwn, RerunRebalance, run_recorded
-from rebalance_analysis.simulate.first_members import Past, first_members
-from rebalance_analysis.simulate.group_members import HandedOut, Members
-from rebalance_analysis.simulate.leader import Decided
+from rebalance_analysis.simulate.group_members import Decided, HandedOut, Members, Past, first_members
 from rebalance_analysis.simulate.model import ForecastModel
-from rebalance_analysis.simulate.modelled_thread import ModelledThread, rates_of
-from rebalance_analysis.simulate.recorded_members import RecordedMember, recorded_members
-from rebalance_analysis.simulate.task_runs import ChangelogEnds
+from rebalance_analysis.simulate.modelled_thread import ChangelogEnds, ModelledThread, rates_of
 
 
 class RebalanceLeader:
@@ -35,10 +45,10 @@ class RebalanceLeader:
         recorded: RecordedRebalance,
         model: ForecastModel,
         load_own: LoadOwn | None,
-        as_recorded: RecordedRebalance | None = None,
+        as_recorded: RecordedRebalance,
     ) -> None:
         self._recorded = recorded
-        self._past = _past(recorded.snapshot, recorded.snapshot if as_recorded is None else as_recorded.snapshot)
+        self._past = _past(recorded.snapshot, as_recorded.snapshot)
         self._model = model
         self._load_own = load_own
         self._snapshot = recorded.snapshot
@@ -78,10 +88,9 @@ class RebalanceLeader:
         recorded = replace(self._recorded, snapshot=snapshot, now_ms=self._recorded.now_ms + now_ms, output=None)
         rerun = run_recorded(recorded, self._load_own)
         assert isinstance(rerun, RerunRebalance)
-        if rerun.result.error is not None:
-            raise RebalanceNotPlaced(rerun.result.error.with_hint())
-        if rerun.result.error_code is not AssignorErrorCode.NONE:
-            raise RebalanceNotPlaced(f"every member is sent the error {rerun.result.error_code.name}")
+        if rerun.error is not None:
+            is_code = rerun.result.error is None
+            raise RebalanceNotPlaced(f"every member is sent the error {rerun.error}" if is_code else rerun.error)
         return rerun.result
 
     def _decided(self, result: RebalanceResult) -> Decided:
@@ -90,8 +99,7 @@ class RebalanceLeader:
         handed_out: dict[str, HandedOut] = {}
         rejoin = result.followup_rebalance or self._leader_misses(result.created_topics)
         for member_id, member in self._members.items():
-            received, at_once = member.receives(result.assignments[member_id])
-            handed_out[member_id] = HandedOut(received.active, received.standby)
+            handed_out[member_id], at_once = member.receives(result.assignments[member_id])
             rejoin |= at_once
         waiting = [each.task for each in result.decisions if each.kind is DecisionKind.WAITING_FOR_REVOCATION]
         deadline_ms = result.probing_rebalance_at_ms
@@ -209,3 +217,68 @@ def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tupl
     partitions = max(len(offsets), 1 + max(more))
     padded = offsets + (None,) * (partitions - len(offsets))
     return tuple([(offset or 0) + more[number] if more.get(number) else offset for number, offset in enumerate(padded)])
+
+
+@dataclass(slots=True)
+class RecordedMember:
+    """Owned partitions, version, generation and unique field change from rebalance to rebalance."""
+
+    member: Member
+    subscription: Subscription
+    info: SubscriptionInfo
+    consumer_version: int
+    owned: tuple[TopicPartition, ...]
+
+    @property
+    def process(self) -> ProcessId:
+        return self.info.process_id
+
+    def receives(self, assignment: bytes) -> tuple[HandedOut, bool]:
+        """Applies an assignment. Returns the tasks that it names, and whether the member rejoins at once: because it
+        has to give up a partition, or because it speaks a higher version from now on.
+        """
+        decoded = decode_assignment(assignment)
+        tasks = decode_assigned_tasks(decoded.user_data or b"")
+        gives_up = not set(self.owned).issubset(decoded.partitions)
+        self.owned = decoded.partitions
+        version = self.info.version
+        if tasks.commonly_supported_version != UNKNOWN_VERSION:
+            version = next_subscription_version(version, tasks.version, tasks.commonly_supported_version)
+        upgrades = version != self.info.version
+        self.info = replace(self.info, version=version)
+        active = tuple(dict.fromkeys(tasks.active_tasks))
+        return HandedOut(active, tasks.standby_tasks), gives_up or upgrades
+
+    def joins(self, offset_sums: Mapping[TaskId, int]) -> Member:
+        """The member with the bytes that it joins the next rebalance with."""
+        unique = self.info.unique_field
+        if self.info.version >= FIRST_VERSION_WITH_UNIQUE_FIELD:
+            unique = (unique + 1 + 128) % 256 - 128
+        self.info = replace(
+            self.info, task_offset_sums=offset_sums, unique_field=unique, error_code=0, listed_twice=frozenset()
+        )
+        generation_id = self.subscription.generation_id
+        self.subscription = replace(
+            self.subscription,
+            user_data=encode_subscription_info(self.info),
+            owned_partitions=self.owned,
+            generation_id=None if generation_id is None else generation_id + 1,
+        )
+        return replace(self.member, subscription=encode_subscription(self.subscription, self.consumer_version))
+
+
+def recorded_members(members: Mapping[str, Member]) -> dict[str, RecordedMember]:
+    """By member id. Raises DecodeError naming a member whose bytes cannot be read, InputError for a future version."""
+    decoded = dict(decode_members({member_id: member.subscription for member_id, member in members.items()}))
+    return {member_id: _recorded_member(member_id, member, decoded[member_id]) for member_id, member in members.items()}
+
+
+def _recorded_member(member_id: str, member: Member, decoded: MemberSubscription) -> RecordedMember:
+    subscription, info = decoded
+    if info.is_future:
+        raise InputError(
+            f"has version {info.version}, which is not known here, so nobody knows what the member would send next",
+            f"input.members[{member_id!r}].subscription",
+        )
+    version = wire_version(member.subscription)
+    return RecordedMember(member, subscription, info, version, subscription.owned_partitions)

@@ -3,6 +3,10 @@
 An episode is the first rebalance of a group, and each one whose processes, or threads per process, differ from those of
 the rebalance before: an instance came, left, was killed or was restarted. The rebalances in between only follow up or
 probe, and the forecast makes those itself. A placement problem is an episode of its chain, or of a group of its own.
+
+The driver writes what the chunks need into one file, compressed, and they read it where they run. So a chunk carries a
+place in this file instead of the lines. The file lies with the output, which every executor reaches. A record is its
+length in four bytes, then the line as zlib wrote it.
 """
 
 from __future__ import annotations
@@ -10,18 +14,20 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from assignor.clients.client_metadata import group_metadata
-from assignor.errors import AssignorFault, InputError, KafkaError, NotBuiltYet
+from assignor.errors import AssignorFault, InputError, KafkaError
 from assignor.recording import RecordedPlacement, RecordedRebalance
 from rebalance_analysis.reading.lines import Line
+from rebalance_analysis.reading.recorded_group import chain_of
+from rebalance_analysis.recordings.chunk import rejected
 from rebalance_analysis.rerun import parse_recorded
-from rebalance_analysis.sweep.spooled_lines import SpooledLines, SpooledRecord, SpoolWriter, read_spooled
-from spark_engine.batch.work import LINES_A_CHUNK, REFUSED, UNUSABLE, Reject
+from spark_engine.batch.work import LINES_A_CHUNK, Reject
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +125,11 @@ def _episodes(rebalances: Iterable[_Candidate]) -> list[_Candidate]:
 
 def _what_it_is(line: Line) -> tuple[str, int, bytes | None]:
     """The group, generation and shape of a line. Raises AssignorFault."""
-    if line.document is None:
-        raise InputError(line.problem or "is not usable")
-    recorded = parse_recorded(line.document)
+    document = line.usable_document()
+    recorded = parse_recorded(document)
     if isinstance(recorded, RecordedPlacement):
-        return _chain(line.document) or recorded.id, 0, None
+        return chain_of(document) or recorded.id, 0, None
     return recorded.group_id, recorded.generation_id, _shape(recorded)
-
-
-def _chain(document: Mapping[str, object]) -> str | None:
-    meta = document.get("meta")
-    chain = meta.get("chain") if isinstance(meta, dict) else None
-    return chain if isinstance(chain, str) else None
 
 
 def _shape(recorded: RecordedRebalance) -> bytes:
@@ -145,7 +144,72 @@ def _shape(recorded: RecordedRebalance) -> bytes:
 
 
 def _reject(line: Line, error: AssignorFault) -> Reject:
-    kind = REFUSED if isinstance(error, NotBuiltYet) else UNUSABLE
-    reason = f"no placement: {error.with_hint()}" if isinstance(error, KafkaError) else str(error)
-    text = None if line.content is None else line.content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-    return Reject(line.where, kind, reason, text)
+    reason = f"no placement: {error.with_hint()}" if isinstance(error, KafkaError) else None
+    return rejected(line.where, line.content, error, reason)
+
+
+_LENGTH_BYTES = 4
+_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledLines:
+    """`count` records that follow each other from `offset` on."""
+
+    path: str
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledRecord:
+    """The place of one record, with its length in front."""
+
+    offset: int
+    length: int
+
+
+class SpoolWriter:
+    """Appends to `stream`, an empty file that is open for writing."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._end = 0
+        self._sha256 = hashlib.sha256()
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    def digest(self) -> str:
+        """Of everything written: the same lines in the same order have the same one."""
+        return self._sha256.hexdigest()
+
+    def add(self, line: bytes) -> SpooledRecord:
+        packed = zlib.compress(line, _LEVEL)
+        return self._append(len(packed).to_bytes(_LENGTH_BYTES, "big") + packed)
+
+    def copy(self, source: BinaryIO, record: SpooledRecord) -> SpooledRecord:
+        """Append a record of another file."""
+        source.seek(record.offset)
+        return self._append(source.read(record.length))
+
+    def _append(self, content: bytes) -> SpooledRecord:
+        self._stream.write(content)
+        self._sha256.update(content)
+        record = SpooledRecord(self._end, len(content))
+        self._end += len(content)
+        return record
+
+
+def read_spooled(lines: SpooledLines) -> Iterator[bytes]:
+    """Raises InputError when the file is not there, because the executors do not share the output directory."""
+    try:
+        with open(lines.path, "rb") as stream:
+            stream.seek(lines.offset)
+            for _ in range(lines.count):
+                length = int.from_bytes(stream.read(_LENGTH_BYTES), "big")
+                yield zlib.decompress(stream.read(length))
+    except (OSError, zlib.error) as error:
+        reason = f"cannot be read where the work is done ({error}); --output has to be shared with executors"
+        raise InputError(reason, lines.path) from None

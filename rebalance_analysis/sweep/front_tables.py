@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rich.console import Group
+from rich.table import Table
 
+from assignor.recording.documents import document_of_fields
+from rebalance_analysis.presentation.quantities import counted
 from rebalance_analysis.sweep.grid import ASSIGNOR, Axis, Combination, Grid, Value
 from rebalance_analysis.sweep.totals import CombinationTotal, SweepResult
-from spark_engine.batch.plain_table import plain_table, titled
+from spark_engine.batch.terminal import plain_table, titled
 
 _MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
 _TRAFFIC = "read across\nracks"
@@ -38,13 +41,8 @@ def front_table(result: SweepResult) -> Group:
     are not on the front. The note below it explains the star.
     """
     blocks = alike_on_front(result)
-    table = plain_table()
+    table = _table(result, _MEASURES)
     notes = []
-    table.add_column("", justify="right")
-    for key in result.grid.keys:
-        table.add_column(_heading(key), justify="right", overflow="fold")
-    for measure in _headings(result, _MEASURES):
-        table.add_column(measure, justify="right", overflow="fold")
     for line, block in enumerate(blocks, start=1):
         number = f"{_STAR} {line}" if result.defaults in block.numbers else str(line)
         table.add_row(number, *block.texts(result.grid), *_measures(result.totals[block.numbers[0]]))
@@ -52,26 +50,19 @@ def front_table(result: SweepResult) -> Group:
         notes.append(f"{_STAR} Kafka's defaults{_beaten(result, blocks)}")
         if result.defaults not in result.front:
             total = result.totals[result.defaults]
-            axes_and_values = zip(result.grid.axes, total.combination.values, strict=True)
-            table.add_row(_STAR, *(values_text(axis, [value]) for axis, value in axes_and_values), *_measures(total))
+            table.add_row(_STAR, *_values(result, total), *_measures(total))
     return titled(front_title(result), table, *notes)
 
 
 def full_table(result: SweepResult) -> Group:
     """Every combination, in the order of the grid, with all measures. The first column marks those of the front."""
-    table = plain_table()
-    table.add_column("")
-    for key in result.grid.keys:
-        table.add_column(_heading(key), justify="right", overflow="fold")
-    for measure in _headings(result, _IN_FULL):
-        table.add_column(measure, justify="right", overflow="fold")
+    table = _table(result, _IN_FULL)
     for total in result.totals:
-        values = zip(result.grid.axes, total.combination.values, strict=True)
         front = "front" if total.combination.number in result.front else ""
         time_to_stable, _, standbys, skew, *others = _measures(total)
         table.add_row(
             front,
-            *(values_text(axis, [value]) for axis, value in values),
+            *_values(result, total),
             time_to_stable,
             *(f"{count:,}" for count in (total.rounds, total.active_moves, total.standby_moves, total.warm_ups)),
             duration_text(total.unowned_ms),
@@ -80,6 +71,20 @@ def full_table(result: SweepResult) -> Group:
             *others,
         )
     return titled(_title("All of", result), table)
+
+
+def _table(result: SweepResult, measures: tuple[str, ...]) -> Table:
+    """Without rows yet. The first column marks a row."""
+    table = plain_table()
+    table.add_column("", justify="right" if measures is _MEASURES else "left")
+    for heading in (*(key.replace(".", ".\n") for key in result.grid.keys), *_headings(result, measures)):
+        table.add_column(heading, justify="right", overflow="fold")
+    return table
+
+
+def _values(result: SweepResult, total: CombinationTotal) -> list[str]:
+    axes_and_values = zip(result.grid.axes, total.combination.values, strict=True)
+    return [values_text(axis, [value]) for axis, value in axes_and_values]
 
 
 def front_document(result: SweepResult) -> dict[str, object]:
@@ -105,8 +110,8 @@ def front_title(result: SweepResult) -> str:
 
 def _title(what: str, result: SweepResult) -> str:
     return (
-        f"{what} {_count(len(result.totals), 'combination')} "
-        f"over {_count(result.episodes, 'episode')} of {_count(result.groups, 'group')}"
+        f"{what} {counted(len(result.totals), 'combination')} "
+        f"over {counted(result.episodes, 'episode')} of {counted(result.groups, 'group')}"
     )
 
 
@@ -121,15 +126,6 @@ def duration_text(milliseconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def _heading(key: str) -> str:
-    """The key with each of its words on a line of its own."""
-    return key.replace(".", ".\n")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _measures(total: CombinationTotal) -> tuple[str, ...]:
     time_ms = total.time_to_stable_ms
     settles = f"{total.settled} of {total.episodes} settle" if time_ms is None else duration_text(time_ms)
@@ -141,11 +137,7 @@ def _measures(total: CombinationTotal) -> tuple[str, ...]:
 def _headings(result: SweepResult, measures: tuple[str, ...]) -> tuple[str, ...]:
     """A function that the user measures with has a heading of its own name, a word to a line."""
     own = (name.partition(":")[2].replace("_", "\n") for name in result.own_measures)
-    return (*measures, *((_TRAFFIC,) if _knows_racks(result) else ()), *own)
-
-
-def _knows_racks(result: SweepResult) -> bool:
-    return result.totals[0].cross_rack_reads is not None
+    return (*measures, *((_TRAFFIC,) if result.totals[0].cross_rack_reads is not None else ()), *own)
 
 
 def _beaten(result: SweepResult, blocks: list[AlikeCombinations]) -> str:
@@ -159,20 +151,9 @@ def _document(result: SweepResult, total: CombinationTotal) -> dict[str, object]
     return {
         "combination": total.combination.number,
         **dict(zip(result.grid.keys, total.combination.values, strict=True)),
-        "time_to_stable_ms": total.time_to_stable_ms,
-        "moves": total.moves,
-        "standbys": total.standbys,
-        "skew": total.skew,
-        "cross_rack_reads": total.cross_rack_reads,
-        "episodes": total.episodes,
-        "settled": total.settled,
-        "looping": total.looping,
-        "rounds": total.rounds,
-        "active_moves": total.active_moves,
-        "standby_moves": total.standby_moves,
-        "warm_ups": total.warm_ups,
-        "unowned_ms": total.unowned_ms,
-        "stateful_tasks": total.stateful_tasks,
+        **document_of_fields(total, "time_to_stable_ms", "moves", "standbys", "skew", "cross_rack_reads"),
+        **document_of_fields(total, "episodes", "settled", "looping", "rounds"),
+        **document_of_fields(total, "active_moves", "standby_moves", "warm_ups", "unowned_ms", "stateful_tasks"),
         **dict(zip(result.own_measures, total.own_measures, strict=True)),
     }
 

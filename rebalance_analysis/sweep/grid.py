@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TAGS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording import dotted_configs
-from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.recording.fields import as_assignor, as_configs
 
 ASSIGNOR = "assignor"
 KAFKAS_ASSIGNOR = "HighAvailabilityTaskAssignor"

@@ -11,26 +11,23 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.errors import InputError
-from assignor.recording import is_class_path
 from rebalance_analysis.figures import check_picture_path
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.simulate.model import ForecastModel
-from rebalance_analysis.sweep.episode_totals import FRONT_NAME, PLOT_NAME
 from rebalance_analysis.sweep.episodes import Episodes, gather_episodes
 from rebalance_analysis.sweep.front_picture import draw_front
 from rebalance_analysis.sweep.front_tables import front_document
 from rebalance_analysis.sweep.grid import ASSIGNOR, GRID_OPTION, Grid, parse_grid
 from rebalance_analysis.sweep.own_measures import OwnMeasures
 from rebalance_analysis.sweep.sweep_work import SweepChunk, SweepWork, sweep_plan
-from rebalance_analysis.sweep.totals import SweepResult, sweep_result
+from rebalance_analysis.sweep.totals import FRONT_NAME, PLOT_NAME, SweepResult, sweep_result
 from rebalance_analysis.what_if import changes_document
 from rebalance_analysis.what_if.changes import Changes
-from spark_engine.batch.beside_rows import spool_directory, write_document
-from spark_engine.batch.engine import EngineChoice
-from spark_engine.batch.outcome import RunOutcome
+from spark_engine.batch import EngineChoice
+from spark_engine.batch.output_directory import spool_directory, write_document
 from spark_engine.batch.running import run_plan
-from spark_engine.batch.work import Plan
+from spark_engine.batch.work import Plan, RunOutcome
 
 MAX_FORECASTS = 1_000_000
 
@@ -68,9 +65,8 @@ def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> Fin
     grid = parse_grid(order.grid)
     own_assignors = OwnAssignors(os.getcwd())
     _check_against_changes(grid, order.changes)
-    for name in _assignors(grid, order.changes):
-        if is_class_path(name):
-            own_assignors(name)  # raises before any work is done, and Spark sends imported modules
+    of_grid = [str(value) for axis in grid.axes if axis.key == ASSIGNOR for value in axis.values]
+    own_assignors.check([*of_grid, order.changes.assignor])
     own_measures = OwnMeasures(order.own_measures, os.getcwd())
     own_measures.check()
     directory = Path(order.output)
@@ -80,16 +76,7 @@ def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> Fin
         plan = _plan(order, grid, episodes, own_assignors, own_measures)
         forecasts = len(grid) * episodes.total
         title = f"{len(grid):,} combinations from {episodes.total:,} episodes"
-        outcome = run_plan(
-            plan,
-            directory,
-            engine=order.run_by.engine,
-            master=order.run_by.master,
-            cores=order.run_by.cores,
-            console=console,
-            title=title,
-            restart=order.run_by.restart,
-        )
+        outcome = run_plan(plan, directory, order.run_by, console=console, title=title)
     result = sweep_result(grid, outcome.batches(), own_measures.names)
     front_file = directory / FRONT_NAME
     write_document(front_file, front_document(result))
@@ -101,11 +88,6 @@ def _check_against_changes(grid: Grid, changes: Changes) -> None:
     for key in grid.keys:
         if key in changes.configs or (key == ASSIGNOR and changes.assignor is not None):
             raise InputError(f"{key} is also set by an option; leave it to one of them", GRID_OPTION)
-
-
-def _assignors(grid: Grid, changes: Changes) -> list[str]:
-    of_grid = [str(value) for axis in grid.axes if axis.key == ASSIGNOR for value in axis.values]
-    return of_grid if changes.assignor is None else [*of_grid, changes.assignor]
 
 
 def _plan(

@@ -19,11 +19,10 @@ from rebalance_analysis.reading.own_assignors import OwnAssignors
 from rebalance_analysis.rerun import parse_recorded
 from rebalance_analysis.simulate import forecast
 from rebalance_analysis.simulate.model import ForecastModel
-from rebalance_analysis.sweep.episode_totals import FRONT_NAME, PLOT_NAME, TIMING_COLUMNS, EpisodeTotals, schema_of
-from rebalance_analysis.sweep.episodes import Episodes, GroupEpisodes, read_rejects
+from rebalance_analysis.sweep.episodes import Episodes, GroupEpisodes, SpooledLines, read_rejects, read_spooled
 from rebalance_analysis.sweep.grid import ASSIGNOR, Combination, Grid
 from rebalance_analysis.sweep.own_measures import OwnMeasures
-from rebalance_analysis.sweep.spooled_lines import SpooledLines, read_spooled
+from rebalance_analysis.sweep.totals import FRONT_NAME, PLOT_NAME, TIMING_COLUMNS, EpisodeTotals, schema_of
 from rebalance_analysis.what_if import changed
 from rebalance_analysis.what_if.changes import Changes
 from spark_engine.batch.work import ChunkOutput, Plan
@@ -104,7 +103,7 @@ class SweepWork:
     def _episode(self, line: bytes) -> _Episode | AssignorFault:
         try:
             recorded = parse_recorded(document_of_line(line))
-            return _Episode(recorded, _changed(recorded, self.changes))
+            return _Episode(recorded, changed(recorded, self.changes))
         except AssignorFault as error:
             return error
 
@@ -113,7 +112,7 @@ class SweepWork:
         try:
             if isinstance(episode, AssignorFault):
                 raise episode
-            start = _changed(episode.start, self._changes_of(combination))
+            start = changed(episode.start, self._changes_of(combination))
             configs = start.problem.configs if isinstance(start, RecordedPlacement) else start.snapshot.configs
             ahead = forecast(
                 start,
@@ -134,12 +133,6 @@ class SweepWork:
         values = {axis.key: value for axis, value in zip(self.grid.axes, combination.values, strict=True)}
         assignor = values.pop(ASSIGNOR, None)
         return Changes(assignor=None if assignor is None else str(assignor), configs=dict(values))
-
-
-def _changed(recorded: Recorded, changes: Changes) -> Recorded:
-    if isinstance(recorded, RecordedRebalance):
-        return changed(recorded, changes)
-    return changed(recorded, changes)
 
 
 def sweep_plan(work: SweepWork, episodes: Episodes, identity: dict[str, object]) -> Plan[SweepChunk]:

@@ -1,9 +1,9 @@
-"""What each combination comes to over all groups, and which combinations are on the Pareto front.
+"""The results of a sweep: one row for a group's episodes under one combination, what each combination comes to over all
+groups, and which combinations are on the Pareto front.
 
 The front is over time to stable and moves (less is better), standbys (more), skew and traffic across racks (less); the
-last of groups whose racks are known under every combination. A point is on the front
-when no other point is as good in every measure and better in one. A combination under which some episode never settles
-is not on it.
+last of groups whose racks are known under every combination. A point is on the front when no other point is as good in
+every measure and better in one. A combination under which some episode never settles is not on it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rebalance_analysis.sweep.grid import Combination, Grid
+from rebalance_analysis.simulate.model import End, Forecast
+from rebalance_analysis.sweep.grid import Axis, Combination, Grid, Value
 
 Vector = tuple[float, ...]
 
@@ -29,19 +32,10 @@ class Better(Enum):
 DIRECTIONS = (Better.LESS, Better.LESS, Better.MORE, Better.LESS, Better.LESS)
 """For time to stable, moves, standbys, skew, traffic across racks."""
 
-_SUMS = (
-    "episodes",
-    "settled",
-    "looping",
-    "rounds",
-    "active_moves",
-    "standby_moves",
-    "warm_ups",
-    "unowned_ms",
-    "stateful_tasks",
-    "standbys",
-)
-_OTHERS = ("group_id", "combination", "time_to_stable_ms", "skew", "cross_rack_reads")
+_EPISODES = ("episodes", "settled", "looping", "rounds")
+_COPIES = ("active_moves", "standby_moves", "warm_ups", "unowned_ms", "stateful_tasks", "standbys")
+_SUMS = (*_EPISODES, *_COPIES)
+_READS = "cross_rack_reads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,67 +104,44 @@ class SweepResult:
         return sum(1 for total in self.totals if total.point is not None)
 
 
-@dataclass(slots=True)
-class _Sums:
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
-    time_ms: float = 0.0
-    skew: int = 0
-    own_measures: tuple[str, ...] = ()
-    own: dict[str, float | None] = field(default_factory=dict)
-
-    def add(self, row: Mapping[str, object]) -> None:
-        for name in _SUMS:
-            self.counts[name] += _whole(row[name])
-        time_ms = row["time_to_stable_ms"]
-        if isinstance(time_ms, float):
-            self.time_ms += time_ms * _whole(row["episodes"])
-        self.skew = max(self.skew, _whole(row["skew"]))
-        for name in self.own_measures:
-            so_far, found = self.own.get(name, 0.0), row[name]
-            if so_far is None or not isinstance(found, float):
-                self.own[name] = None
-            else:
-                self.own[name] = so_far + found * _whole(row["episodes"])
-
-    def total(self, combination: Combination, cross_rack_reads: int | None) -> CombinationTotal:
-        settled = 0 < self.counts["episodes"] == self.counts["settled"]
-        time_ms = self.time_ms / self.counts["episodes"] if settled else None
-        return CombinationTotal(
-            combination,
-            time_to_stable_ms=time_ms,
-            skew=self.skew,
-            cross_rack_reads=cross_rack_reads,
-            own_measures=tuple(self._mean(self.own.get(name)) for name in self.own_measures),
-            **self.counts,
-        )
-
-    def _mean(self, total: float | None) -> float | None:
-        return None if total is None else total / max(1, self.counts["episodes"])
-
-
 def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tuple[str, ...] = ()) -> SweepResult:
     """`batches`: of rows as `EpisodeTotals.row` makes them, with one row for every group and combination."""
-    sums = [_Sums(own_measures=own_measures) for _ in range(len(grid))]
-    groups: set[str] = set()
-    reads: dict[str, dict[int, int]] = {}  # by group, then by combination
-    for batch in batches:
-        for row in batch.select([*_OTHERS, *_SUMS, *own_measures]).to_pylist():
-            groups.add(row["group_id"])
-            sums[row["combination"]].add(row)
-            if row["cross_rack_reads"] is not None:
-                reads.setdefault(row["group_id"], {})[row["combination"]] = row["cross_rack_reads"]
-    everywhere = [by_combination for by_combination in reads.values() if len(by_combination) == len(grid)]
+    means = ("time_to_stable_ms", *own_measures)
+    table = pa.Table.from_batches(batches).select(["group_id", "combination", _READS, "skew", *_SUMS, *means])
+    for name in means:  # sums over the episodes of the group
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pc.multiply(table[name], table["episodes"]))
+    unless_null = pc.ScalarAggregateOptions(skip_nulls=False)
+    sums = [*((name, "sum") for name in _SUMS), *((name, "sum", unless_null) for name in means), ("skew", "max")]
+    by_combination = table.group_by("combination", use_threads=False).aggregate(sums).sort_by("combination")
+    groups = table.group_by("group_id").aggregate([(_READS, "count")]).to_pylist()
+    reads = _reads_of(table, [group["group_id"] for group in groups if group[f"{_READS}_count"] == len(grid)])
     totals = tuple(
-        each.total(
-            grid.combination(number),
-            sum(by_combination[number] for by_combination in everywhere) if everywhere else None,
+        CombinationTotal(
+            grid.combination(row["combination"]),
+            **{name: row[f"{name}_sum"] for name in _SUMS},
+            time_to_stable_ms=_mean(row, "time_to_stable_ms"),
+            skew=row["skew_max"],
+            cross_rack_reads=reads.get(row["combination"]),
+            own_measures=tuple(_mean(row, name) for name in own_measures),
         )
-        for number, each in enumerate(sums)
+        for row in by_combination.to_pylist()
     )
     front = _front(totals)
     defaults = grid.kafkas_defaults()
-    beats = _beats(totals, front, defaults)
-    return SweepResult(grid, len(groups), totals, front, defaults, beats, own_measures)
+    return SweepResult(grid, len(groups), totals, front, defaults, _beats(totals, front, defaults), own_measures)
+
+
+def _reads_of(table: pa.Table, groups: list[str]) -> dict[int, int]:
+    """By combination, over the groups whose racks are known under every combination."""
+    known = table.filter(pc.is_in(table["group_id"], pa.array(groups, pa.string())))
+    sums = known.group_by("combination").aggregate([(_READS, "sum")]).to_pylist()
+    return {row["combination"]: row[f"{_READS}_sum"] for row in sums}
+
+
+def _mean(row: Mapping[str, Any], name: str) -> float | None:
+    total: float | None = row[f"{name}_sum"]
+    return None if total is None else total / max(1, row["episodes_sum"])
 
 
 def _front(totals: Sequence[CombinationTotal]) -> tuple[int, ...]:
@@ -188,11 +159,6 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
         return front[0] if front else None
     points = ((number, totals[number].point) for number in front)
     return next(number for number, point in points if point is not None and dominates(point, beaten, DIRECTIONS))
-
-
-def _whole(value: object) -> int:
-    assert isinstance(value, int)
-    return value
 
 
 def pareto_front(vectors: Sequence[Vector], directions: Sequence[Better]) -> list[int]:
@@ -220,3 +186,115 @@ def _signed(vector: Vector, directions: Sequence[Better]) -> Vector:
 
 def _no_worse(one: Vector, other: Vector) -> bool:
     return all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
+
+
+TIMING_COLUMNS = ("group_id", "combination")
+FRONT_NAME = "front.json"
+PLOT_NAME = "pareto.svg"
+
+_BEFORE_AXES = (("group_id", pa.string()), ("combination", pa.int64()))
+_AFTER_AXES = (
+    *((name, pa.int64()) for name in ("episodes", "settled", "looping")),
+    ("time_to_stable_ms", pa.float64()),
+    ("time_to_stable_max_ms", pa.int64()),
+    *((name, pa.int64()) for name in ("rounds", "probing_rounds", "active_moves", "standby_moves", "warm_ups")),
+    *((name, pa.int64()) for name in ("unowned_ms", "stateful_tasks", "standbys")),
+    ("standby_coverage", pa.float64()),
+    ("skew", pa.int64()),
+    ("cross_rack_reads", pa.int64()),
+    ("error", pa.string()),
+    ("compute_ms", pa.float64()),
+)
+
+
+def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Schema:
+    """Each axis has a column of its own name, dots included, and so has each of the user's own measures."""
+    values = tuple((axis.key, pa.int64() if axis.is_number else pa.string()) for axis in axes)
+    return pa.schema([*_BEFORE_AXES, *values, *_AFTER_AXES, *((name, pa.float64()) for name in own_measures)])
+
+
+@dataclass(slots=True)
+class EpisodeTotals:
+    """All episodes of one group under one combination, added up.
+
+    Times are milliseconds; `time_to_stable_max_ms` and `skew` are of the worst episode, `standby_coverage` is the mean,
+    all else are sums. `stateful_tasks` and `standbys` are counted at each episode's end: tasks, and copies that stand
+    by for them; so is `cross_rack_reads`, in the `racks_known` episodes. An episode whose forecast failed counts as an
+    episode and nowhere else; `error` is the first reason. `own_sums`: of the user's own measures, in the `measured`
+    episodes; a row has their means, and none when there was none.
+    """
+
+    episodes: int = 0
+    settled: int = 0
+    looping: int = 0
+    time_to_stable_sum_ms: int = 0
+    time_to_stable_max_ms: int = 0
+    rounds: int = 0
+    probing_rounds: int = 0
+    active_moves: int = 0
+    standby_moves: int = 0
+    warm_ups: int = 0
+    unowned_ms: int = 0
+    stateful_tasks: int = 0
+    standbys: int = 0
+    coverages: int = 0
+    coverage_sum: float = 0.0
+    skew: int = 0
+    cross_rack_reads: int = 0
+    racks_known: int = 0
+    error: str | None = None
+    compute_ms: float = 0.0
+    own_measures: tuple[str, ...] = ()
+    own_sums: list[float] = field(default_factory=list)
+    measured: int = 0
+
+    def add(self, forecast: Forecast, standbys_wanted: int) -> None:
+        """`standbys_wanted`: num.standby.replicas."""
+        self.episodes += 1
+        self.error = self.error or forecast.error
+        if forecast.end is End.STABLE and forecast.stable_after_ms is not None:
+            self.settled += 1
+            self.time_to_stable_sum_ms += forecast.stable_after_ms
+            self.time_to_stable_max_ms = max(self.time_to_stable_max_ms, forecast.stable_after_ms)
+        self.looping += forecast.end is End.LOOP
+        self.rounds += len(forecast.rebalances)
+        self.probing_rounds += forecast.probing_rounds
+        self.active_moves += forecast.active_moves
+        self.standby_moves += forecast.standby_moves
+        self.warm_ups += forecast.warm_ups
+        self.unowned_ms += forecast.unowned_ms
+        if forecast.own_measures:
+            before = self.own_sums or [0.0] * len(forecast.own_measures)
+            self.own_sums = [sum(pair) for pair in zip(before, forecast.own_measures, strict=True)]
+            self.measured += 1
+        final = forecast.final
+        if final is None:
+            return
+        self.stateful_tasks += final.stateful_tasks
+        self.skew = max(self.skew, final.skew)
+        if final.cross_rack_reads is not None:
+            self.racks_known += 1
+            self.cross_rack_reads += final.cross_rack_reads
+        if final.standby_coverage is not None:
+            self.coverages += 1
+            self.coverage_sum += final.standby_coverage
+            self.standbys += round(final.standby_coverage * final.stateful_tasks * standbys_wanted)
+
+    def add_failure(self, reason: str) -> None:
+        self.episodes += 1
+        self.error = self.error or reason
+
+    def row(self, group_id: str, number: int, axes: Sequence[Axis], values: Sequence[Value]) -> dict[str, object]:
+        """A time to stable is given only when every episode settled."""
+        all_settled = 0 < self.episodes == self.settled
+        return {
+            "group_id": group_id,
+            "combination": number,
+            **{axis.key: value for axis, value in zip(axes, values, strict=True)},
+            **{name: getattr(self, name) for name in (*_SUMS, "probing_rounds", "skew", "error", "compute_ms")},
+            "time_to_stable_ms": self.time_to_stable_sum_ms / self.episodes if all_settled else None,
+            "time_to_stable_max_ms": self.time_to_stable_max_ms if all_settled else None,
+            "standby_coverage": self.coverage_sum / self.coverages if self.coverages else None,
+            "cross_rack_reads": self.cross_rack_reads if 0 < self.episodes == self.racks_known else None,
+            **{name: total / self.measured for name, total in zip(self.own_measures, self.own_sums, strict=False)},
+        }

@@ -15,6 +15,7 @@ from assignor.clients.client_state import EndOffsetSums
 from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
 from assignor.pipeline import gather_members, make_tasks, sum_end_offsets
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import (
     PLACEMENT_FORMAT,
     RecordedPlacement,
@@ -22,14 +23,12 @@ from assignor.recording import (
     dotted_configs,
     rebalance_document,
 )
-from assignor.recording.assignor_fields import as_assignor, as_configs
-from assignor.snapshot import RebalanceSnapshot
+from assignor.recording.fields import as_assignor, as_configs
 from assignor.task_assignors.base import PlacementClient, RackInformation
 from assignor.types import TaskId, TopicPartition
 from rebalance_analysis.what_if.changes import Changes, changes_document
-from rebalance_analysis.what_if.group_changes import add_instances, remove_instances, set_tags, set_threads
+from rebalance_analysis.what_if.group_changes import OpenGroup, add_instances, remove_instances, set_tags, set_threads
 from rebalance_analysis.what_if.lag_changes import set_group_lags
-from rebalance_analysis.what_if.open_group import OpenGroup
 from rebalance_analysis.what_if.placement_changes import changed_problem
 from rebalance_analysis.what_if.topic_changes import with_topics
 

@@ -3,21 +3,27 @@
 A process is named by its id, by the beginning of its id, or by its client id, group instance id or member id (or the
 beginning of one), as long as only one process has that name; `*` names all. `Changes` also travel as a JSON document:
 to executors, over HTTP, and as the note of a changed recording.
+
+`typed_...`: changes as people type them, in options and in forms: `3x4`, `P=2`, `P/0_3=5000`. `where` names the option
+in errors; empty where a form says beside its field what is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 from assignor.errors import InputError
-from assignor.recording.assignor_fields import as_assignor
+from assignor.recording.documents import document_of_fields
 from assignor.recording.fields import (
     Fields,
+    as_assignor,
     as_integer,
     as_object,
     as_offset,
     as_partitions,
+    as_task_id,
     as_text,
     list_items,
     object_entries,
@@ -26,6 +32,8 @@ from assignor.recording.topology_fields import as_topology, topology_document
 from assignor.topology.group_topology import GroupTopology
 
 EVERY_PROCESS = "*"
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +72,13 @@ MAX_INSTANCES = 10_000
 document from anywhere can ask for.
 """
 
-_FIELDS = ("assignor", "configs", "add_instances", "remove", "threads", "tags", "partitions", "topology", "lags")
+_FIELDS = tuple(field.name for field in fields(Changes))
 
 
 def changes_document(changes: Changes) -> dict[str, object]:
     """The changes under the names of their fields. A field that changes nothing is left out, so `Changes()` is `{}`."""
-    document: dict[str, object] = {
-        "assignor": changes.assignor,
-        "configs": dict(changes.configs),
-        "add_instances": [
-            {"count": added.count, "threads": added.threads, "tags": dict(added.tags)}
-            for added in changes.add_instances
-        ],
-        "remove": list(changes.remove),
-        "threads": dict(changes.threads),
-        "tags": {process: dict(tags) for process, tags in changes.tags.items()},
-        "partitions": dict(changes.partitions),
-        "topology": None if changes.topology is None else topology_document(changes.topology),
-        "lags": dict(changes.lags),
-    }
+    topology = None if changes.topology is None else topology_document(changes.topology)
+    document = document_of_fields(replace(changes, topology=None), *_FIELDS) | {"topology": topology}
     return {name: value for name, value in document.items() if value}
 
 
@@ -94,11 +90,11 @@ def changes_from_document(document: object, where: str = "changes") -> Changes:
         configs=fields.read_or_none("configs", as_object) or {},
         add_instances=fields.read_or_none("add_instances", _as_all_added) or (),
         remove=fields.texts("remove") if fields.raw("remove") is not None else (),
-        threads=fields.read_or_none("threads", _as_threads) or {},
-        tags=fields.read_or_none("tags", _as_tags_by_process) or {},
-        partitions=fields.read_or_none("partitions", _as_partition_counts) or {},
+        threads=fields.read_or_none("threads", _as_each(check_count)) or {},
+        tags=fields.read_or_none("tags", _as_each(_as_each(as_text))) or {},
+        partitions=fields.read_or_none("partitions", _as_each(as_partitions)) or {},
         topology=fields.read_or_none("topology", as_topology),
-        lags=fields.read_or_none("lags", _as_lags) or {},
+        lags=fields.read_or_none("lags", _as_each(as_offset)) or {},
     )
 
 
@@ -124,27 +120,92 @@ def _as_added(value: object, where: str) -> AddedInstances:
         AddedInstances(
             fields.read("count", check_count),
             fields.read_or_none("threads", check_count) or 1,
-            fields.read_or_none("tags", _as_tags) or {},
+            fields.read_or_none("tags", _as_each(as_text)) or {},
         ),
         where,
     )
 
 
-def _as_tags(value: object, where: str) -> dict[str, str]:
-    return {key: as_text(tag, at) for key, tag, at in object_entries(value, where)}
+def _as_each(read: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
+    """Reads an object whose values are all read by `read`."""
+    return lambda value, where: {key: read(each, at) for key, each, at in object_entries(value, where)}
 
 
-def _as_threads(value: object, where: str) -> dict[str, int]:
-    return {process: check_count(threads, at) for process, threads, at in object_entries(value, where)}
+def typed_pairs(
+    texts: Iterable[str], where: str, form: str, read: Callable[[str, str], tuple[str, Value]]
+) -> dict[str, Value]:
+    """`key=number` texts; the key may contain `=`. `form`: what they look like. Raises InputError."""
+    return _pairs((text.rpartition("=") for text in texts), where, form, read)
 
 
-def _as_tags_by_process(value: object, where: str) -> dict[str, Mapping[str, str]]:
-    return {process: _as_tags(tags, at) for process, tags, at in object_entries(value, where)}
+def typed_configs(texts: Iterable[str], where: str) -> dict[str, str]:
+    """`key=value` texts; the value may contain `=`. Raises InputError."""
+    return _pairs((text.partition("=") for text in texts), where, "KEY=VALUE", lambda key, value: (key, value))
 
 
-def _as_partition_counts(value: object, where: str) -> dict[str, int]:
-    return {topic: as_partitions(count, at) for topic, count, at in object_entries(value, where)}
+def _pairs(
+    parts: Iterable[tuple[str, str, str]], where: str, form: str, read: Callable[[str, str], tuple[str, Value]]
+) -> dict[str, Value]:
+    pairs: dict[str, Value] = {}
+    for key, equals, value in parts:
+        if not equals or not key.strip():
+            raise InputError(f"must be {form}, not {f'{key}{equals}{value}'[:80]!r}", where)
+        name, read_value = read(key.strip(), value.strip())
+        if name in pairs and pairs[name] != read_value:
+            raise InputError(f"{name} is given twice", where)
+        pairs[name] = read_value
+    return pairs
 
 
-def _as_lags(value: object, where: str) -> dict[str, int]:
-    return {task: as_offset(lag, at) for task, lag, at in object_entries(value, where)}
+def typed_threads(texts: Iterable[str], where: str) -> dict[str, int]:
+    """`P=N`, or `N` for every process. Raises InputError."""
+    with_process = [text if "=" in text else f"{EVERY_PROCESS}={text}" for text in texts]
+    return typed_pairs(with_process, where, "[P=]N", lambda process, value: (process, _count(value, where)))
+
+
+def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
+    """`TASK=N`: a task or *, on every process or, after P/, on one. Raises InputError."""
+
+    def read(key: str, value: str) -> tuple[str, int]:
+        process, slash, task = key.rpartition("/")
+        if slash and not process:
+            raise InputError(f"must be P/TASK=N, not {key}={value}", where)
+        if task != EVERY_PROCESS:
+            as_task_id(task, where)
+        return key, as_offset(typed_number(value, where), where)
+
+    return typed_pairs(texts, where, "TASK=N", read)
+
+
+def typed_instances(text: str, where: str) -> AddedInstances:
+    """`NxT[,TAG=V]`. Raises InputError."""
+    size, *tags = text.split(",")
+    count, times, threads = size.strip().partition("x")
+    if not count or (times and not threads):
+        raise InputError(f"must be NxT, for example 3x4, not {text!r}", where)
+    added = AddedInstances(
+        _count(count, where), _count(threads, where) if times else 1, dict(typed_tag(tag, where) for tag in tags)
+    )
+    return check_added(added, where)
+
+
+def _count(text: str, where: str) -> int:
+    number = typed_number(text, where)
+    if not 1 <= number <= MAX_INSTANCES:
+        raise InputError(f"must be from 1 to {MAX_INSTANCES:,}, not {number}", where)
+    return number
+
+
+def typed_tag(text: str, where: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or not value.strip():
+        raise InputError(f"a tag must be TAG=VALUE, not {text!r}", where)
+    return key.strip(), value.strip()
+
+
+def typed_number(text: str, where: str) -> int:
+    """Digits, which `_` and `,` may group. Raises InputError."""
+    digits = text.replace("_", "").replace(",", "")
+    if not text.isascii() or not digits.isdigit() or len(text) > 40:
+        raise InputError(f"must be a whole number, not {text[:80]!r}", where)
+    return int(digits)

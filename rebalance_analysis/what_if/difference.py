@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from assignor.errors import InputError
-from assignor.snapshot import RebalanceResult
+from assignor.recording.documents import document_of, document_of_fields
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from rebalance_analysis.measures import RebalanceMeasures, measure, records_to_restore_by_process
@@ -23,15 +23,15 @@ RESTORE_RECORDS_PER_S = 100_000.0
 
 @dataclass(frozen=True, slots=True)
 class ComparedRebalance:
-    """`measures`: None when no task was placed; then `error` is the reason, and None otherwise.
+    """`error`: why no task was placed; None when tasks were placed, and then there are `measures`.
 
     `records_by_process`: how many records each process has to read until all its copies have caught up; None when a
     lag is not known. `restore_s`: how many seconds the slowest process needs for that with all its threads; None
     likewise.
     """
 
-    measures: RebalanceMeasures | None
     error: str | None
+    measures: RebalanceMeasures | None = None
     probing_rebalance_needed: bool = False
     followup_rebalance: bool = False
     records_by_process: Mapping[ProcessId, int] | None = None
@@ -136,22 +136,17 @@ def summary(ran: Rerun, restore_records_per_s: float = RESTORE_RECORDS_PER_S) ->
     """One rebalance in numbers."""
     both = ran.placed
     if both is None:
-        assert isinstance(ran, RerunRebalance)
-        return ComparedRebalance(None, _why_not(ran.result))
+        return ComparedRebalance(ran.error)
     problem, placement = both
     records = records_to_restore_by_process(problem, placement)
     return ComparedRebalance(
-        measures=measure(problem, placement),
         error=None,
+        measures=measure(problem, placement),
         probing_rebalance_needed=placement.probing_rebalance_needed,
         followup_rebalance=isinstance(ran, RerunRebalance) and ran.result.followup_rebalance,
-        records_by_process=records,
+        records_by_process=None if records is None else dict(sorted(records.items())),
         restore_s=None if records is None else _slowest(problem, records, restore_records_per_s),
     )
-
-
-def _why_not(result: RebalanceResult) -> str:
-    return result.error_code.name if result.error is None else result.error.with_hint()
 
 
 def _slowest(problem: PlacementProblem, records: Mapping[ProcessId, int], records_per_s: float) -> float:
@@ -247,46 +242,19 @@ def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[
 def difference_document(difference: Difference) -> dict[str, object]:
     """The difference as JSON: processes and tasks as text, times in seconds, every task whose copies differ."""
     return {
-        "before": _rebalance_document(difference.before),
-        "after": _rebalance_document(difference.after),
-        "active_elsewhere": difference.active_elsewhere,
-        "standbys_new": difference.standbys_new,
-        "standbys_gone": difference.standbys_gone,
-        "warm_ups_new": difference.warm_ups_new,
-        "warm_ups_gone": difference.warm_ups_gone,
-        "tasks_new": [str(task) for task in difference.tasks_new],
-        "tasks_gone": [str(task) for task in difference.tasks_gone],
-        "processes_new": _processes(difference.processes_new),
-        "processes_gone": _processes(difference.processes_gone),
+        **document_of_fields(difference, "before", "after", "active_elsewhere"),
+        **document_of_fields(difference, "standbys_new", "standbys_gone", "warm_ups_new", "warm_ups_gone"),
+        **document_of_fields(difference, "tasks_new", "tasks_gone", "processes_new", "processes_gone"),
         "restore_records_per_s": difference.restore_records_per_s,
         "tasks": [task_document(task) for task in difference.tasks],
-    }
-
-
-def _rebalance_document(summary: ComparedRebalance) -> dict[str, object]:
-    records = summary.records_by_process
-    return {
-        "error": summary.error,
-        "measures": None if summary.measures is None else asdict(summary.measures),
-        "probing_rebalance_needed": summary.probing_rebalance_needed,
-        "followup_rebalance": summary.followup_rebalance,
-        "records_by_process": None if records is None else {str(each): records[each] for each in sorted(records)},
-        "restore_s": summary.restore_s,
     }
 
 
 def task_document(task: TaskDifference) -> dict[str, object]:
     return {
         "task": str(task.task),
-        "active": {
-            "from": None if task.active_from is None else str(task.active_from),
-            "to": None if task.active_to is None else str(task.active_to),
-        },
-        "standby": {"gone": _processes(task.standby_gone), "new": _processes(task.standby_new)},
-        "warm_up": {"gone": _processes(task.warm_up_gone), "new": _processes(task.warm_up_new)},
-        "records_to_restore": {str(process): records for process, records in task.records.items()},
+        "active": {"from": document_of(task.active_from), "to": document_of(task.active_to)},
+        "standby": {"gone": document_of(task.standby_gone), "new": document_of(task.standby_new)},
+        "warm_up": {"gone": document_of(task.warm_up_gone), "new": document_of(task.warm_up_new)},
+        "records_to_restore": document_of(task.records),
     }
-
-
-def _processes(processes: Iterable[ProcessId]) -> list[str]:
-    return [str(process) for process in processes]

@@ -1,32 +1,38 @@
-"""Removed and added instances, stream threads and client tags, in the members of a group."""
+"""Removed and added instances, stream threads and client tags, in the members of a group.
+
+`OpenGroup` has the members of a snapshot with their bytes decoded. A member that does not change keeps its bytes; a
+changed one is encoded again in the versions it came in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, replace
 
+from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID
 from assignor.clients.client_state import EndOffsetSums
 from assignor.errors import InputError
-from assignor.names import instance_name
-from assignor.protocol.consumer_protocol import Subscription
-from assignor.protocol.subscription_info import SubscriptionInfo
+from assignor.names.short_names import instance_name
+from assignor.pipeline.snapshot import Member, RebalanceSnapshot
+from assignor.protocol.consumer_protocol import Subscription, encode_subscription, wire_version
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_members, encode_subscription_info
 from assignor.protocol.versions import FIRST_VERSION_WITH_CLIENT_TAGS, FIRST_VERSION_WITH_OFFSET_SUMS
-from assignor.snapshot import Member
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId
-from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances
-from rebalance_analysis.what_if.open_group import OpenGroup, OpenMember, must_be_known
-from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, new_racks, process_called
+from rebalance_analysis.what_if.changes import AddedInstances
+from rebalance_analysis.what_if.process_names import (
+    by_process,
+    new_instances,
+    new_members,
+    removed_processes,
+    tags_by_process,
+)
 
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:
     """Returns the removed processes. Raises InputError for a name that fits no process or several, and when no process
     would be left.
     """
-    known = group.names()
-    removed = frozenset(process_called(name, known, "remove") for name in names)
-    if len(removed) == len(known):
-        raise InputError("no instance would be left", "remove")
+    removed = removed_processes(names, group.names())
     for process, members in group.processes().items():
         if process in removed:
             for member in members:
@@ -50,12 +56,10 @@ def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums,
 
 def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
     """Raises InputError for a name that fits no process or several, and for members whose version carries no tags."""
-    everybody = asked.get(EVERY_PROCESS, {})
-    merged = {name: {**everybody, **tags} for name, tags in asked.items()}
     processes = group.processes()
-    for process, tags in by_process(merged, group.names(), "tags").items():
+    for process, tags in tags_by_process(asked, group.names()).items():
         for member in processes[process]:
-            _must_carry_tags(member, "tags")
+            must_speak(member, FIRST_VERSION_WITH_CLIENT_TAGS, "client tags", "tags")
             info = replace(member.info, client_tags={**member.info.client_tags, **tags})
             group.put(replace(member, info=info))
 
@@ -64,13 +68,12 @@ def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedIn
     """Adds instances without state, which subscribe to the same topics as the others. Raises InputError when there is
     no member to copy.
     """
-    process_ids = new_process_ids(application_id, frozenset(group.processes()))
-    racks = new_racks(_rack_of(members) for members in group.processes().values())
+    processes = group.processes()
+    racks = [_rack_of(members) for members in processes.values()]
     template = _template(group)
-    for added in asked:
-        for process in islice(process_ids, added.count):
-            first = _empty_member(template, process, added.tags, next(racks))
-            _add_threads(group, first, (), added.threads, application_id)
+    for added, process, rack in new_instances(asked, application_id, frozenset(processes), racks):
+        first = _empty_member(template, process, added.tags, rack)
+        _add_threads(group, first, (), added.threads, application_id)
 
 
 def _template(group: OpenGroup) -> OpenMember:
@@ -90,7 +93,7 @@ def _rack_of(members: Iterable[OpenMember]) -> str | None:
 def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
     """Subscribes to the same topics and speaks the same versions; it has no endpoint."""
     if tags:
-        _must_carry_tags(like, "add_instances")
+        must_speak(like, FIRST_VERSION_WITH_CLIENT_TAGS, "client tags", "add_instances")
     info = SubscriptionInfo(like.info.version, like.info.latest_supported_version, process, client_tags=tags)
     return replace(like, process_id=process, subscription=Subscription(like.subscription.topics, rack=rack), info=info)
 
@@ -99,12 +102,6 @@ def _new_thread(like: OpenMember) -> OpenMember:
     """Another thread of the same process, which holds no task."""
     info = replace(like.info, task_offset_sums={}, listed_twice=frozenset(), unique_field=0, error_code=0)
     return replace(like, subscription=Subscription(like.subscription.topics, rack=like.subscription.rack), info=info)
-
-
-def _must_carry_tags(member: OpenMember, where: str) -> None:
-    must_be_known(member, where)
-    if member.info.version < FIRST_VERSION_WITH_CLIENT_TAGS:
-        raise InputError(f"member {member.member_id} speaks version {member.info.version}, without client tags", where)
 
 
 def _add_threads(
@@ -133,3 +130,89 @@ def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffse
             if position is not None and is_better:
                 sums[task] = position if has_offsets else UNKNOWN_OFFSET_SUM
     return replace(first, info=replace(first.info, task_offset_sums=sums))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMember:
+    """`process_id`: the process that the leader counts the member to. `wire_version`: of the ConsumerProtocol."""
+
+    member_id: str
+    process_id: ProcessId
+    sent: Member
+    subscription: Subscription
+    info: SubscriptionInfo
+    wire_version: int
+
+
+class OpenGroup:
+    """Members in the order received. It is changed in place; `closed` returns the members of the changed snapshot."""
+
+    def __init__(self, snapshot: RebalanceSnapshot) -> None:
+        """Raises DecodeError naming the member whose bytes cannot be read."""
+        future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
+        decoded = dict(decode_members({member_id: sent.subscription for member_id, sent in snapshot.members.items()}))
+        self._members: dict[str, OpenMember] = {}
+        for member_id, sent in snapshot.members.items():
+            subscription, info = decoded[member_id]
+            process_id = future if info.is_future else info.process_id
+            version = wire_version(sent.subscription)
+            self._members[member_id] = OpenMember(member_id, process_id, sent, subscription, info, version)
+        self._edited: set[str] = set()
+
+    def processes(self) -> dict[ProcessId, list[OpenMember]]:
+        """Processes in the order of their first members."""
+        found: dict[ProcessId, list[OpenMember]] = {}
+        for member in self._members.values():
+            found.setdefault(member.process_id, []).append(member)
+        return found
+
+    def names(self) -> dict[ProcessId, list[str]]:
+        """The names of each process: those of its instance and its members."""
+        return {
+            process: [
+                name
+                for member in members
+                for name in (*_client_names(member.sent.client_id), member.sent.group_instance_id, member.member_id)
+                if name
+            ]
+            for process, members in self.processes().items()
+        }
+
+    def remove(self, member: OpenMember) -> None:
+        del self._members[member.member_id]
+
+    def put(self, member: OpenMember) -> None:
+        """Appends a new member, or replaces the one with the same id."""
+        if self._members.get(member.member_id) != member:
+            self._members[member.member_id] = member
+            self._edited.add(member.member_id)
+
+    def closed(self) -> Mapping[str, Member]:
+        """Raises InputError for a value that does not fit its field."""
+        return {
+            member_id: _closed(member) if member_id in self._edited else member.sent
+            for member_id, member in self._members.items()
+        }
+
+
+def must_be_known(member: OpenMember, where: str) -> None:
+    """Raises InputError for a member of a future version, of which only the version can be read."""
+    if member.info.is_future:
+        raise InputError(f"member {member.member_id} speaks version {member.info.version}, not known here", where)
+
+
+def must_speak(member: OpenMember, version: int, what: str, where: str) -> None:
+    """Raises InputError for a member whose version is lower, so that it comes without `what`."""
+    must_be_known(member, where)
+    if member.info.version < version:
+        raise InputError(f"member {member.member_id} speaks version {member.info.version}, without {what}", where)
+
+
+def _client_names(client_id: str | None) -> tuple[str | None, ...]:
+    return () if client_id is None else (instance_name(client_id), client_id)
+
+
+def _closed(member: OpenMember) -> Member:
+    user_data = member.subscription.user_data if member.info.is_future else encode_subscription_info(member.info)
+    raw = encode_subscription(replace(member.subscription, user_data=user_data), member.wire_version)
+    return replace(member.sent, subscription=raw)

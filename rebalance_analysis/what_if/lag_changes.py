@@ -16,7 +16,7 @@ from assignor.recording.fields import as_task_id
 from assignor.task_assignors.base import PlacementClient
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from rebalance_analysis.what_if.changes import EVERY_PROCESS
-from rebalance_analysis.what_if.open_group import OpenGroup, OpenMember, must_be_known
+from rebalance_analysis.what_if.group_changes import OpenGroup, must_speak
 from rebalance_analysis.what_if.process_names import process_called
 
 _TASKS_SHOWN = 8
@@ -50,7 +50,7 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
     """
     if not ends.known:
         raise InputError("the end offsets of this rebalance are not known, so no lag can be set", "lags")
-    lags = _read(asked, group.names(), ends.by_task.keys())
+    lags = read_lags(asked, group.names(), ends.by_task.keys())
     for process, members in group.processes().items():
         running = {
             task
@@ -65,7 +65,7 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
             for task in (*member.info.task_offset_sums, *to_report):
                 lag = lags.lag(process, task, reported=task in reported)
                 if lag is not None and task in ends.by_task and task not in running:
-                    _must_carry_offsets(member)
+                    must_speak(member, FIRST_VERSION_WITH_OFFSET_SUMS, "offsets", "lags")
                     sums[task] = max(ends.by_task[task] - lag, 0)
             group.put(replace(member, info=replace(member.info, task_offset_sums=sums)))
 
@@ -85,14 +85,10 @@ def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Itera
     return replace(client, lags=lags, previous_standby=frozenset(standby))
 
 
-def read_placement_lags(
+def read_lags(
     asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], stateful: Iterable[TaskId]
 ) -> _AskedLags:
     """Raises InputError for names and tasks that cannot be used."""
-    return _read(asked, names, frozenset(stateful))
-
-
-def _read(asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], stateful: Iterable[TaskId]) -> _AskedLags:
     known = frozenset(stateful)
     of_all: dict[TaskId | None, int] = {}
     of_process: dict[ProcessId, dict[TaskId | None, int]] = {}
@@ -106,12 +102,6 @@ def _read(asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], st
         else:
             of_all[task] = lag
     return _AskedLags(of_all, of_process)
-
-
-def _must_carry_offsets(member: OpenMember) -> None:
-    must_be_known(member, "lags")
-    if member.info.version < FIRST_VERSION_WITH_OFFSET_SUMS:
-        raise InputError(f"member {member.member_id} speaks version {member.info.version}, without offsets", "lags")
 
 
 def _listed(tasks: Iterable[TaskId]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 
 from assignor.clients.client_state import TaskLags
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
@@ -13,9 +12,15 @@ from assignor.java.hash_codes import process_hash
 from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
-from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
-from rebalance_analysis.what_if.lag_changes import client_with_lags, read_placement_lags
-from rebalance_analysis.what_if.process_names import by_process, new_members, new_process_ids, new_racks, process_called
+from rebalance_analysis.what_if.changes import AddedInstances, Changes
+from rebalance_analysis.what_if.lag_changes import client_with_lags, read_lags
+from rebalance_analysis.what_if.process_names import (
+    by_process,
+    new_instances,
+    new_members,
+    removed_processes,
+    tags_by_process,
+)
 
 _NAMESPACE = "placement"
 
@@ -30,30 +35,21 @@ def changed_problem(problem: PlacementProblem, changes: Changes) -> PlacementPro
     if problem.configs.rack_aware and problem.racks is None:
         reason = f"{RACK_AWARE_ASSIGNMENT_STRATEGY} needs task_partitions, changelog_partitions and partition_racks"
         raise InputError(f"{reason}, which this placement problem does not have", "configs")
-    clients = dict(problem.clients)
-    clients = _without(clients, changes.remove)
+    removed = removed_processes(changes.remove, _names(problem.clients))
+    clients = {process: client for process, client in problem.clients.items() if process not in removed}
     for process, threads in by_process(changes.threads, _names(clients), "threads").items():
         clients[process] = _with_threads(clients[process], threads)
-    everybody = changes.tags.get(EVERY_PROCESS, {})
-    tags = {name: {**everybody, **own} for name, own in changes.tags.items()}
-    for process, own in by_process(tags, _names(clients), "tags").items():
+    for process, own in tags_by_process(changes.tags, _names(clients)).items():
         clients[process] = replace(clients[process], tags={**clients[process].tags, **own})
     clients |= {client.process_id: client for client in _added(problem, clients, changes.add_instances)}
     if changes.lags:
-        lags = read_placement_lags(changes.lags, _names(clients), problem.stateful_tasks)
+        lags = read_lags(changes.lags, _names(clients), problem.stateful_tasks)
         clients = {each: client_with_lags(client, lags, problem.stateful_tasks) for each, client in clients.items()}
     return replace(problem, clients=_in_order(clients, problem.clients))
 
 
-def _names(clients: Clients) -> dict[ProcessId, tuple[str, ...]]:
+def _names(clients: Mapping[ProcessId, PlacementClient]) -> dict[ProcessId, tuple[str, ...]]:
     return {process: client.consumers for process, client in clients.items()}
-
-
-def _without(clients: Clients, names: Iterable[str]) -> Clients:
-    removed = {process_called(name, _names(clients), "remove") for name in names}
-    if len(removed) == len(clients):
-        raise InputError("no instance would be left", "remove")
-    return {process: client for process, client in clients.items() if process not in removed}
 
 
 def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
@@ -67,15 +63,12 @@ def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
 def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
     """A new client has to restore every task in full. How much that is, only the client furthest behind can tell."""
     furthest = _furthest_lags(problem)
-    process_ids = new_process_ids(_NAMESPACE, frozenset(clients))
-    racks = new_racks(client.rack for client in clients.values())
+    racks = [client.rack for client in clients.values()]
     has_consumers = any(client.consumers for client in problem.clients.values())
-    for added in asked:
-        for process in islice(process_ids, added.count):
-            new = new_members(process, added.threads, str(process), frozenset()) if has_consumers else ()
-            consumers = tuple(member_id for _, member_id in new)
-            rack = next(racks)
-            yield PlacementClient(process, added.threads, TaskLags(furthest), consumers, tags=added.tags, rack=rack)
+    for added, process, rack in new_instances(asked, _NAMESPACE, frozenset(clients), racks):
+        new = new_members(process, added.threads, str(process), frozenset()) if has_consumers else ()
+        consumers = tuple(member_id for _, member_id in new)
+        yield PlacementClient(process, added.threads, TaskLags(furthest), consumers, tags=added.tags, rack=rack)
 
 
 def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TypeVar
 
 from assignor.errors import InputError
-from assignor.names import InstanceNames, called, instance_name
+from assignor.names.short_names import InstanceNames, called, instance_name
 from assignor.types import ProcessId
 from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
-from rebalance_analysis.what_if.changes import EVERY_PROCESS
+from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances
 
 Value = TypeVar("Value")
 
@@ -66,6 +67,32 @@ def by_process(
     return found
 
 
+def removed_processes(names: Iterable[str], known: Mapping[ProcessId, Iterable[str]]) -> frozenset[ProcessId]:
+    """Raises InputError for a name that fits no process or several, and when no process would be left."""
+    removed = frozenset(process_called(name, known, "remove") for name in names)
+    if len(removed) == len(known):
+        raise InputError("no instance would be left", "remove")
+    return removed
+
+
+def tags_by_process(
+    asked: Mapping[str, Mapping[str, str]], names: Mapping[ProcessId, Iterable[str]]
+) -> dict[ProcessId, Mapping[str, str]]:
+    """The client tags to set. Raises InputError for a name that fits no process or several."""
+    everybody = asked.get(EVERY_PROCESS, {})
+    return by_process({name: {**everybody, **tags} for name, tags in asked.items()}, names, "tags")
+
+
+def new_instances(
+    asked: Iterable[AddedInstances], seed: str, taken: Container[ProcessId], racks: Iterable[str | None]
+) -> Iterator[tuple[AddedInstances, ProcessId, str | None]]:
+    """The process id and the rack of each instance. `racks`: of the instances that there are."""
+    process_ids, new_racks = _new_process_ids(seed, taken), _new_racks(racks)
+    for added in asked:
+        for process in islice(process_ids, added.count):
+            yield added, process, next(new_racks)
+
+
 def process_labels(rebalances: Iterable[Rerun]) -> dict[ProcessId, str]:
     """A label for every process of the rebalances, see `InstanceNames`."""
     names: dict[ProcessId, str | None] = {}
@@ -83,7 +110,7 @@ def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
+def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
     """Endless; never one of `taken`."""
     number = 0
     while True:
@@ -93,18 +120,13 @@ def new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessI
             yield process
 
 
-def new_member(process: ProcessId, thread: int, client_prefix: str) -> tuple[str, str]:
-    """Client id and member id of a stream thread; `thread` counts from 1. The names have Kafka Streams' form."""
-    client_id = f"{client_prefix}-StreamThread-{thread}-consumer"
-    return client_id, f"{client_id}-{_uuid(f'member:{process}:{thread}')}"
-
-
 def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
-    """Client id and member id of `count` more threads, none of them among `taken`."""
+    """Client id and member id of `count` more threads, named as Kafka Streams does, none of them among `taken`."""
     thread = 0
     while count:
         thread += 1
-        client_id, member_id = new_member(process, thread, client_prefix)
+        client_id = f"{client_prefix}-StreamThread-{thread}-consumer"
+        member_id = f"{client_id}-{_uuid(f'member:{process}:{thread}')}"
         if client_id not in taken and member_id not in taken:
             count -= 1
             yield client_id, member_id
@@ -118,7 +140,7 @@ def _uuid(text: str) -> ProcessId:
     return ProcessId.from_bytes(bytes(raw))
 
 
-def new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
+def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
     """`racks`: of the instances that there are. Endless: the rack of each new one, which a rack-aware strategy needs.
 
     Rule: each new instance is on the rack that has the fewest instances so far, those added before it included; of

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from assignor.cluster import Cluster, TopicMetadata
 from assignor.errors import InputError, KafkaError
 from assignor.pipeline import GroupTasks, gather_members, make_tasks
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
+from assignor.topology.cluster import Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology
 from rebalance_analysis.what_if.changes import Changes
-from rebalance_analysis.what_if.open_group import OpenGroup
+from rebalance_analysis.what_if.group_changes import OpenGroup
 
 Value = TypeVar("Value")
 

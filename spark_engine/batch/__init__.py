@@ -5,10 +5,35 @@ So progress is the number of rows in the existing parts. A stopped run continues
 chunk that runs twice, because its executor died, leaves one part. At the end the parts are merged in the order of the
 chunks, so the engine does not change the result.
 
-`work`: the interfaces. `running`: a plan from start to end. `local_engine`, `spark_engine`, `worker`: run spans of
-chunks. `output_directory`, `parts`, `merging`, `beside_rows`: the files on disk. `progress`, `outcome`: the progress
-shown, and the result returned. `engine`, `command_line`: the choice on the command line.
+`work`: the values that engines run, and the results and errors of a run. `running`: a plan from start to end.
+`local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files on disk.
+`terminal`: what is shown. `command_line`: the options. This file imports neither Arrow nor Spark, so command lines load
+quickly.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
 """A directory with this file in this format has results (of `replay`, `sweep`), and no recordings."""
+
+
+class Engine(StrEnum):
+    """Spark, or processes of this machine."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """`master`: of Spark; `cores`: processes of the local engine, None for all cores of the machine. `restart`: discard
+    the files of an earlier run in the output directory.
+    """
+
+    engine: Engine = Engine.SPARK
+    master: str = "local[*]"
+    cores: int | None = None
+    restart: bool = False

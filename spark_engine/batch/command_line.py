@@ -12,7 +12,7 @@ import typer
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX
 from assignor_cli.console import CannotFinish, exit_code_of_signal, leave
-from spark_engine.batch.engine import Engine, EngineChoice
+from spark_engine.batch import Engine, EngineChoice
 from spark_engine.session.interrupts import interruptible
 
 

@@ -21,10 +21,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
-from typing import Self
 
-from spark_engine.batch.outcome import EngineFailed
-from spark_engine.batch.work import Chunk, ChunkT
+from spark_engine.batch.work import Chunk, ChunkT, EngineFailed, Wait
 from spark_engine.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
@@ -56,9 +54,9 @@ class LocalProcesses:
         self._processes: list[_Process] = []
         self._unready_deaths = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Wait:
         self._processes = [self._start() for _ in range(self._count)]
-        return self
+        return self._wait
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -69,8 +67,8 @@ class LocalProcesses:
             each.process.join()
             each.pipe.close()
 
-    def wait(self, timeout_s: float) -> bool:
-        """Serve the processes for that long. Returns whether some still run. Raises EngineFailed."""
+    def _wait(self, timeout_s: float) -> bool:
+        """Serve the processes for that long. Returns whether some still run."""
         deadline_s = time.monotonic() + timeout_s
         while self._processes and (left_s := deadline_s - time.monotonic()) > 0:
             ready = wait([each.pipe for each in self._processes], left_s)
@@ -146,8 +144,7 @@ def _work(pipe: Connection, job_content: bytes) -> None:
         while True:
             pipe.send((_READY, ""))
             content, attempt = pipe.recv()
-            for _ in run_span(job, pickle.loads(content), attempt):  # noqa: S301
-                pass
+            run_span(job, pickle.loads(content), attempt)  # noqa: S301
     except EOFError:
         return
     except Exception as fault:

@@ -3,7 +3,8 @@
 `plan.json` identifies the run and, when all parts are merged, marks it as finished. Until then `parts/<plan>/` has the
 parts. The result is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The working process holds `.lock`.
 Rules: a file that this program did not write is never touched, and another run's directory is refused. The parts'
-directory has the plan in its name, so that leftover processes of another run write elsewhere.
+directory has the plan in its name, so that leftover processes of another run write elsewhere. A command spools inputs
+below the directory while it runs (`spool_directory`), and adds a summary as JSON (`write_document`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +30,7 @@ REJECTS_NAME = "rejects.jsonl"
 TIMINGS_NAME = "timings.parquet"
 TEMPORARY = ".tmp"
 """The suffix of incomplete files. A directory of this name holds spooled inputs during a run."""
-_LOCK, _PARTS = ".lock", "parts"
+_LOCK, _PARTS, _SPOOL = ".lock", "parts", "spool-"
 _SHOWN = 60
 _URL = re.compile(r"[A-Za-z][\w+.-]+:")
 
@@ -91,21 +93,10 @@ class OutputDirectory:
             self._write_plan(None)
         self.parts.mkdir(parents=True, exist_ok=True)
 
-    @contextlib.contextmanager
-    def replacing(self, file: Path) -> Iterator[Path]:
-        """A path to write to. At the end it replaces `file` atomically."""
-        temporary = self.path / f".{file.name}{TEMPORARY}"
-        try:
-            yield temporary
-            os.replace(temporary, file)
-        finally:
-            temporary.unlink(missing_ok=True)
-
     def check_same_run(self) -> None:
-        """Raises InputError for the directory of another run, or one with foreign files."""
+        """Raises InputError for the directory of another run."""
         found = _read_plan(self.path)
         if found is None:
-            _check_nothing_foreign(self.path)
             return
         if differences := _differences(_without_finished(found), self._plan):
             raise InputError(
@@ -120,7 +111,6 @@ class OutputDirectory:
         """
         found = _read_plan(self.path)
         if found is None:
-            _check_nothing_foreign(self.path)
             return
         beside = found.get("beside")
         names = [f"{found.get('rows_name')}.parquet", *(beside if isinstance(beside, list) else ())]
@@ -133,8 +123,7 @@ class OutputDirectory:
 
     def _write_plan(self, finished: Finished | None) -> None:
         document = {"format": RESULT_FORMAT, **self._plan, "finished": None if finished is None else finished._asdict()}
-        with self.replacing(self.path / RESULT_MARK) as temporary:
-            temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        _write_json(self.path / RESULT_MARK, document)
 
 
 @contextlib.contextmanager
@@ -147,7 +136,8 @@ def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator
     path = path.absolute()
     with _usable(path):
         path.mkdir(parents=True, exist_ok=True)
-        _check_ours(path)
+        if _read_plan(path) is None:
+            _check_nothing_foreign(path)  # before a lock file is written into it
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _lock(lock, path)
@@ -167,12 +157,6 @@ def check_no_url(path: Path) -> None:
     """Raises InputError for `s3://bucket`, which would become a directory of that name."""
     if _URL.fullmatch(path.parts[0] if path.parts else "") and not Path(path.parts[0]).exists():
         raise InputError("is a URL; name a directory, which executors reach under the same path", str(path))
-
-
-def _check_ours(path: Path) -> None:
-    """Check the directory before a lock file is written into it."""
-    if _read_plan(path) is None:
-        _check_nothing_foreign(path)
 
 
 @contextlib.contextmanager
@@ -256,3 +240,67 @@ def _flat(document: Mapping[str, object]) -> dict[str, object]:
 
 def _both(before: str, now: str) -> str:
     return f" (was {before}, now {now})" if len(before) + len(now) <= _SHOWN else ""
+
+
+@contextlib.contextmanager
+def spool_directory(output: Path) -> Iterator[Path]:
+    """A directory of this process below `output`, where executors find it. It is removed at the end, together with
+    leftovers of killed processes, and with `output` when no run took place. Raises InputError when it cannot be
+    created.
+    """
+    check_no_url(output)
+    parent = output.absolute() / TEMPORARY
+    spool = parent / f"{_SPOOL}{uuid.uuid4().hex}"  # not the process id, which may exist on another machine too
+    made = not parent.parent.exists()
+    _remove_abandoned(parent)
+    with _usable(output):
+        spool.mkdir(parents=True)
+        held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # without a lock on a directory, no process removes the directory of another
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield spool
+    finally:
+        shutil.rmtree(spool, ignore_errors=True)
+        os.close(held)
+        with contextlib.suppress(OSError):
+            parent.rmdir()  # fails while another run uses the directory
+        if made:
+            with contextlib.suppress(OSError):
+                parent.parent.rmdir()  # fails if a run left files there
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove spools without a lock: their processes were killed."""
+    for spool in parent.glob(f"{_SPOOL}*"):
+        with contextlib.suppress(OSError):
+            held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(spool, ignore_errors=True)
+            finally:
+                os.close(held)
+
+
+def write_document(file: Path, document: object) -> None:
+    """Write JSON; the file appears only once it is complete. Raises InputError."""
+    try:
+        _write_json(file, document)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(file)) from None
+
+
+@contextlib.contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """A path to write to. At the end it replaces `file` atomically."""
+    temporary = file.with_name(f".{file.name}{TEMPORARY}")
+    try:
+        yield temporary
+        os.replace(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_json(file: Path, document: object) -> None:
+    with replacing(file) as temporary:
+        temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -7,7 +7,12 @@
 - `started`: the first chunk of this run has begun.
 - `.00000012-….tmp`: incomplete, left by a killed process.
 
-Files are not synced: a part damaged by a power cut is found when it is read (`read_rows`), and written again.
+Files are not synced: a part damaged by a power cut is found when it is read, and written again.
+
+At the end `merge` makes the files of the result of them, in the order of the chunks. Rule: the bytes depend on the rows
+alone. Row groups have one size, whatever the chunks; there is one compression, and the files have no times and no names
+of writers. Compute times differ from run to run, so they have a file of their own. This needs the memory of one row
+group and one part.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ import os
 import re
 import traceback
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +30,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assignor.errors import AssignorFault
-from spark_engine.batch.outcome import PartDamaged
-from spark_engine.batch.work import Chunk, ChunkOutput, Reject
+from spark_engine.batch.output_directory import COMPUTE_MS, Finished, OutputDirectory, replacing
+from spark_engine.batch.work import Chunk, ChunkOutput, ChunkT, PartDamaged, Plan, Reject
 
+ROWS_A_GROUP = 16_384
 STARTED = "started"
 _PART = re.compile(r"(\d{8,})-(\d+)-(\d+)\.parquet")
 _FAILED = re.compile(r"(\d{8,})\.failed")
@@ -45,15 +51,6 @@ class Part:
     @property
     def name(self) -> str:
         return f"{self.number:08d}-{self.rows}-{self.rejects}.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a chunk has no part. `reason`: one line. `trace`: the stack, "" when its process died."""
-
-    number: int
-    reason: str
-    trace: str
 
 
 class PartsSeen:
@@ -92,15 +89,6 @@ class PartsSeen:
         self.planned -= self._lines[part.number] - part.rows - part.rejects
 
 
-def settled(directory: Path) -> tuple[set[int], set[int]]:
-    """The chunks that have a part, and those that failed in this run."""
-    names = os.listdir(directory)
-    return (
-        {int(part[1]) for part in map(_PART.fullmatch, names) if part},
-        {int(failed[1]) for failed in map(_FAILED.fullmatch, names) if failed},
-    )
-
-
 def forget_last_run(directory: Path) -> None:
     """Keep the parts and remove the traces of the last run, so that failed chunks are retried."""
     for name in os.listdir(directory):
@@ -119,17 +107,15 @@ def deaths(directory: Path, number: int) -> int:
     return before + 1
 
 
-def write_part(directory: Path, number: int, output: ChunkOutput) -> Part:
+def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
     """Write a chunk's part, which appears once it is complete. Raises OSError."""
-    rows: int = output.rows.num_rows
-    part = Part(number, rows, len(output.rejects))
+    part = Part(number, output.rows.num_rows, len(output.rejects))
     if output.rejects:
         lines = "".join(_reject_line(reject) for reject in output.rejects)
         _write(directory, number, _rejects_name(number), lines.encode())
     buffer = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_batches([output.rows]), buffer, compression="zstd")
     _write(directory, number, part.name, buffer.getvalue())
-    return part
 
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
@@ -140,12 +126,12 @@ def write_failure(directory: Path, number: int, reason: str, fault: BaseExceptio
     _write(directory, number, f"{number:08d}.failed", document.encode())
 
 
-def read_failure(directory: Path, number: int) -> Failure:
-    document = json.loads((directory / f"{number:08d}.failed").read_text())
-    return Failure(number, document["reason"], document["trace"])
+def failure_reason(directory: Path, number: int) -> str:
+    """One line."""
+    return str(json.loads((directory / f"{number:08d}.failed").read_text())["reason"])
 
 
-def read_rows(directory: Path, part: Part) -> pa.Table:
+def _read_rows(directory: Path, part: Part) -> pa.Table:
     """Raises PartDamaged after removing a part that cannot be read."""
     try:
         with pq.ParquetFile(directory / part.name) as source:
@@ -157,7 +143,7 @@ def read_rows(directory: Path, part: Part) -> pa.Table:
         ) from fault
 
 
-def read_rejects(directory: Path, part: Part) -> Iterator[bytes]:
+def _read_rejects(directory: Path, part: Part) -> Iterator[bytes]:
     """The lines of its rejects. Raises PartDamaged after removing a part whose rejects are incomplete."""
     if not part.rejects:
         return
@@ -191,3 +177,49 @@ def _write(directory: Path, number: int, name: str, content: bytes | pa.Buffer) 
         os.replace(temporary, directory / name)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def merge(output: OutputDirectory, plan: Plan[ChunkT], parts: Sequence[Part]) -> Finished:
+    """Write the files of `output`. `parts`: in order. Raises PartDamaged, OSError."""
+    schema = plan.work.schema
+    rows_schema = pa.schema([field for field in schema if field.name != COMPUTE_MS], schema.metadata)
+    with replacing(output.rejects_file) as temporary, temporary.open("wb") as target:
+        for part in parts:
+            target.writelines(_read_rejects(output.parts, part))
+    if output.timings_file is not None:
+        timings_schema = pa.schema([schema.field(name) for name in (*plan.timing_columns, COMPUTE_MS)])
+        with replacing(output.timings_file) as temporary:
+            _write_rows(temporary, timings_schema, _tables(output, parts))
+    with replacing(output.rows_file) as temporary:
+        _write_rows(temporary, rows_schema, _tables(output, parts))
+    return Finished(sum(part.rows for part in parts), sum(part.rejects for part in parts))
+
+
+def _tables(output: OutputDirectory, parts: Iterable[Part]) -> Iterator[pa.Table]:
+    return (_read_rows(output.parts, part) for part in parts if part.rows)
+
+
+def _write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for group in _groups(table.select(schema.names).cast(schema) for table in tables):
+            writer.write_table(group, row_group_size=ROWS_A_GROUP)
+
+
+def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of `ROWS_A_GROUP` rows, each contiguous, the last one shorter."""
+    held: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        held.append(table)
+        rows += table.num_rows
+        while rows >= ROWS_A_GROUP:
+            together = pa.concat_tables(held)
+            yield _in_one_piece(together.slice(0, ROWS_A_GROUP))
+            rows -= ROWS_A_GROUP
+            held = [together.slice(ROWS_A_GROUP)]
+    if rows:
+        yield _in_one_piece(pa.concat_tables(held))
+
+
+def _in_one_piece(table: pa.Table) -> pa.Table:
+    return table.unify_dictionaries().combine_chunks()

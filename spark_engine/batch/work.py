@@ -1,12 +1,18 @@
-"""The values that engines run: a piece of work, its chunks, and the output of a chunk. All are sent to executors."""
+"""The values of a run: a piece of work, its chunks and the output of a chunk, which are sent to executors; and how it
+ends.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+
+from assignor.errors import AssignorFault
 
 LINES_A_CHUNK = 256
 """The size of chunks. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. This is short enough for a
@@ -87,3 +93,60 @@ class Plan(Generic[ChunkT]):
     @property
     def lines(self) -> int:
         return sum(chunk.lines for chunk in self.chunks)
+
+
+Wait = Callable[[float], bool]
+"""Waits for an engine at work, for that many seconds at most. Returns whether it still works. Raises EngineFailed."""
+
+
+class ChunksFailed(AssignorFault):
+    """Some chunks failed: their work raised, or repeatedly killed its process. The rows of the others are kept. The
+    message names chunks and reasons; the same command retries what is missing.
+    """
+
+
+class PartsNotSeen(AssignorFault):
+    """All chunks ran, but the driver sees no part of some: the executors do not share the output directory."""
+
+
+class EngineFailed(AssignorFault):
+    """The engine failed for a reason outside the work: Spark's job ended, the disk is full, or a worker process cannot
+    start. Finished chunks are kept.
+    """
+
+
+class PartDamaged(AssignorFault):
+    """A part could not be read and was removed; the same command writes it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """`rows_file`: all rows in input order, without compute times; `rejects_file`: JSON Lines; `timings_file`: None
+    when the work measures no compute times. `seconds`: from the start of the first chunk to the last part;
+    `start_up_seconds`: the start of processes or of Spark before that; `merge_seconds`: from parts to the files. All
+    three are 0.0 when the directory was finished already (`finished_before`). `rows_found_done`, `chunks_found_done`:
+    by earlier runs.
+    """
+
+    rows_file: Path
+    rejects_file: Path
+    timings_file: Path | None
+    chunks: int
+    rows: int
+    rejects: int
+    chunks_found_done: int
+    rows_found_done: int
+    seconds: float = 0.0
+    start_up_seconds: float = 0.0
+    merge_seconds: float = 0.0
+    finished_before: bool = False
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier run had finished some chunks."""
+        return self.chunks_found_done > 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in order, some thousands at a time."""
+        with pq.ParquetFile(self.rows_file) as source:
+            yield from source.iter_batches()

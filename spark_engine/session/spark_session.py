@@ -5,6 +5,12 @@ no value. Local masters listen on loopback only. A dead executor costs tasks, ne
 Spark writes its files to a temporary directory that is removed at the end. PySpark keeps its JVM in class attributes
 for the life of the process; here the JVM ends with the session, so that the next session may use another Java and
 directory.
+
+The JVM of the driver is started by `spark-submit`, and ended with all processes that it started. PySpark can start it
+as well, but returns it only when it is ready, so a JVM whose start was interrupted could not be ended. Here it is a
+child process of this program from the start, and PySpark connects to it as it does to the JVM of a running
+`spark-submit`. It is in a process group of its own, because Ctrl-C in a terminal is meant for the driver, which drains
+the instances first. It ends when its stdin is closed, so it never outlives the driver.
 """
 
 from __future__ import annotations
@@ -15,28 +21,34 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
 
 from assignor.errors import InputError
-from spark_engine.session.driver_jvm import driver_jvm, is_inside_spark_submit
+from spark_engine.session.interrupts import undisturbed
 from spark_engine.session.shipped_code import send_packages
-from spark_engine.session.spark_faults import SparkNotStarted, reason_of
+from spark_engine.session.spark_faults import SparkNotStarted, reason_in_log, reason_of
 from spark_engine.session.spark_installation import spark_environment
 from spark_engine.session.spark_options import LOOPBACK, SparkOptions, is_on_loopback, standalone_addresses
 
 CONNECT_TIMEOUT_S = 5.0
-_UI_PORT, _RETRIES = 4040, 16
-"""Spark tries this port and so many after it, and ends when all are taken."""
+EXIT_TIMEOUT_S = 20.0
+_LOOK_INTERVAL_S = 0.05
+_CONNECTION_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _NAME_OF_A_SHELL = "pyspark-shell"
 
 ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
@@ -56,7 +68,7 @@ def spark_session(
     user's configuration. `options`: instead of both. `defaults`: weaker than the user's configuration. Raises
     SparkNotStarted, JavaNotFound, InputError.
     """
-    if is_inside_spark_submit():
+    if _PORT in os.environ:
         raise SparkNotStarted(
             "spark-submit has started Spark already: use its session, SparkSession.builder.getOrCreate()"
         )
@@ -107,8 +119,6 @@ def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaul
         os.environ["PYSPARK_PYTHON"] = python  # only Spark's own shell does this by itself
     for key, value in {**defaults(conf), **_defaults(directory, str(conf.get("spark.master")))}.items():
         conf.setIfMissing(key, value)
-    if conf.get("spark.ui.enabled", "true") == "true" and not _has_free_ui_port(conf):
-        conf.set("spark.ui.port", "0")
     return conf
 
 
@@ -117,23 +127,13 @@ def _defaults(directory: Path, master: str) -> dict[str, str]:
         "spark.task.maxFailures": "1000000",  # executors may die any number of times during a long-running task
         "spark.executor.maxNumFailures": "1000000",
         "spark.deploy.maxExecutorRetries": "-1",  # of the master inside of local-cluster; another one has its own
+        "spark.port.maxRetries": "100",  # the UI's port is the next free one of so many, and Spark ends without one
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
     if is_on_loopback(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return settings
-
-
-def _has_free_ui_port(conf: SparkConf) -> bool:
-    first = conf.get("spark.ui.port", str(_UI_PORT))
-    if not str(first).isdigit() or first == "0":
-        return True
-    tries = int(str(conf.get("spark.port.maxRetries", str(_RETRIES)))) + 1
-    for port in range(int(str(first)), int(str(first)) + tries):
-        with contextlib.suppress(OSError), socket.create_server((os.environ.get("SPARK_LOCAL_IP", ""), port)):
-            return True
-    return False
 
 
 def _check_answers(master: str) -> None:
@@ -225,3 +225,72 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
             if key in values or key.startswith("SPARK_"):  # PySpark has added variables too
                 del os.environ[key]
         os.environ.update({key: before[key] for key in values if key in before})
+
+
+@contextlib.contextmanager
+def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator[Any]:
+    """PySpark's gateway to a JVM that `home`/bin/spark-submit has started with these arguments.
+
+    `log`: receives the output of the JVM. Raises SparkNotStarted with the reason in that output.
+    """
+    begin = log.seek(0, os.SEEK_END)
+    with contextlib.ExitStack() as undo:
+        with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
+            connection = Path(directory) / "connection"
+            with undisturbed():  # an interrupted Popen may leave a process that this program has no handle of
+                process = subprocess.Popen(  # noqa: S603
+                    [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "SPARK_CONNECT_MODE": "0", _CONNECTION_FILE: str(connection)},
+                    process_group=0,
+                )
+                undo.callback(_end, process)
+            while not connection.is_file():
+                if process.poll() is not None:
+                    raise SparkNotStarted(reason_in_log(_new_output(Path(log.name), begin)))
+                time.sleep(_LOOK_INTERVAL_S)
+            gateway = _connected(connection)
+        undo.callback(_end_gently, process, gateway)
+        yield gateway
+
+
+def _connected(connection: Path) -> Any:
+    with connection.open("rb") as file:
+        port = read_int(file)  # type: ignore[no-untyped-call]
+        secret = UTF8Deserializer().loads(file)  # type: ignore[no-untyped-call]
+    os.environ.update({_PORT: str(port), _SECRET: secret})
+    try:
+        return launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        del os.environ[_PORT], os.environ[_SECRET]
+
+
+def _end_gently(process: subprocess.Popen[bytes], gateway: Any) -> None:
+    """End the JVM by closing its stdin.
+
+    PySpark keeps its gateway for the life of the process; the next session may use another Java and directory.
+    """
+    with contextlib.suppress(Exception):  # closing a gateway whose JVM has ended raises, and the JVM should end
+        gateway.shutdown()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    assert process.stdin is not None, "it is a pipe"
+    with contextlib.suppress(OSError):
+        process.stdin.close()  # the JVM ends when this pipe is closed
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(EXIT_TIMEOUT_S)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the JVM and the other processes of its group, such as executors."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _new_output(log: Path, begin: int) -> str:
+    with log.open("rb") as file:
+        file.seek(begin)
+        return file.read().decode("utf-8", "replace")

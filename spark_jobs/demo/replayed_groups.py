@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
-from assignor.pipeline import assign
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from rebalance_analysis.compare import compare_rebalance
+from rebalance_analysis.rerun import run_recorded
 
 _SUFFIX = ".jsonl.gz"
 
@@ -21,14 +20,13 @@ _SUFFIX = ".jsonl.gz"
 @dataclass(frozen=True, slots=True)
 class ReplayedGroup:
     """The result for one recording. `rebalances`: those led by Kafka Streams 4.3.1. `equal`: after decoding;
-    `bytes_equal`: to the byte. `led_by_others`: not compared.
+    `bytes_equal`: to the byte.
     """
 
     name: str
     rebalances: int
     equal: int
     bytes_equal: int
-    led_by_others: int
     differences: tuple[str, ...]
 
 
@@ -42,13 +40,15 @@ def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
 
 def replay(name: str, recorded: list[RecordedRebalance]) -> ReplayedGroup:
     """Run each rebalance again and compare it with the recording."""
-    ours = [one for one in recorded if one.led_by is None and one.output is not None]
-    equal = bytes_equal = 0
-    differences: list[str] = []
-    for one in ours:
-        assert one.output is not None, "chosen so"
-        comparison = compare_rebalance(assign(one.snapshot, one.now_ms), one.output)
-        equal += comparison.equal
-        bytes_equal += comparison.bytes_equal
-        differences += [f"{one.id}: {difference}" for difference in comparison.differences]
-    return ReplayedGroup(name, len(ours), equal, bytes_equal, len(recorded) - len(ours), tuple(differences))
+    compared = [
+        (rebalance.id, comparison)
+        for rebalance in recorded
+        if (comparison := run_recorded(rebalance).comparison()) is not None
+    ]
+    return ReplayedGroup(
+        name,
+        len(compared),
+        sum(comparison.equal for _, comparison in compared),
+        sum(bool(comparison.bytes_equal) for _, comparison in compared),
+        tuple(f"{where}: {difference}" for where, comparison in compared for difference in comparison.differences),
+    )

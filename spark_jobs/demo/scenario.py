@@ -23,21 +23,21 @@ from rich.console import Console
 from assignor.errors import AssignorFault
 from spark_engine.session.spark_session import spark_session
 from spark_jobs.demo.replayed_groups import recorded_groups, replay
-from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.tables import assignment_table, rebalances_table, recordings_table, takeovers_table
-from spark_jobs.demo.takeovers import Takeover, takeovers
-from spark_jobs.demo.witnessed_rebalances import witnessed_rebalances
+from spark_jobs.demo.takeovers import Takeover, takeovers, witnessed_rebalances
 from spark_jobs.demo.word_count import (
     COUNT_STORE,
     LINES,
     PARTITIONS,
+    SourceLine,
     TextFeed,
     different_counts,
     expected_counts,
     read_counts,
+    stdlib_lines,
     word_count,
 )
-from spark_jobs.workers.group_view import (
+from spark_jobs.ownership.group_view import (
     GroupView,
     NotInTime,
     explanation_text,
@@ -45,12 +45,12 @@ from spark_jobs.workers.group_view import (
     listed_rebalances,
     wait_until_held,
 )
+from spark_jobs.ownership.ownership_history import executors_of_members, gaps, overlaps, ownership_intervals
+from spark_jobs.ownership.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.member_process import EXECUTOR_TAG
-from spark_jobs.workers.ownership_history import executors_of_members, gaps, overlaps, ownership_intervals
-from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.running import Workers, run
 from spark_jobs.workers.spark_confs import EXECUTOR_CONF
-from streams_runtime.application import Application
+from streams_runtime.instance.application import Application
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.local_run import Progress, ProgressMeter
 from streams_runtime.logs.base import Log

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from rich.table import Table
 
 from spark_jobs.demo.replayed_groups import ReplayedGroup
-from spark_jobs.demo.takeovers import Takeover
-from spark_jobs.demo.witnessed_rebalances import WitnessedRebalance
-from spark_jobs.workers.group_view import GroupView, ListedRebalance
+from spark_jobs.demo.takeovers import Takeover, WitnessedRebalance
+from spark_jobs.ownership.group_view import GroupView, ListedRebalance
 
 
 def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
@@ -25,11 +24,8 @@ def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) 
 
 def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Mapping[int, WitnessedRebalance]) -> Table:
     """One row per rebalance: what the coordinator says of it, and what its members witnessed."""
-    table = Table(title=title, title_justify="left")
-    for column in ("generation", "why", "members", "tasks moved", "then", "took"):
-        table.add_column(
-            column, justify="right" if column in ("generation", "members", "tasks moved", "took") else "left"
-        )
+    columns = {"generation": int, "why": str, "members": int, "tasks moved": int, "then": str, "took": int}
+    table = _table(title, columns)
     for summary in summaries:
         of_members = seen.get(summary.generation_id)
         table.add_row(
@@ -38,7 +34,7 @@ def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Map
             str(summary.members),
             "-" if of_members is None else str(of_members.moved),
             summary.outcome,
-            "-" if of_members is None else f"{of_members.duration_ms:.0f} ms",
+            _milliseconds(None if of_members is None else of_members.duration_ms),
         )
     return table
 
@@ -47,10 +43,8 @@ def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
     """One row per lost task: its new owner, the times without an owner and until its first record, the state that it
     went on from, and how many changelog records it read to complete it.
     """
-    table = Table(title=title, title_justify="left")
-    for column in ("task", "now on", "no owner for", "first record", "started from", "restored"):
-        is_number = column in ("no owner for", "first record", "restored")
-        table.add_column(column, justify="right" if is_number else "left")
+    times = {"no owner for": int, "first record": int}
+    table = _table(title, {"task": str, "now on": str, **times, "started from": str, "restored": int})
     for one in found:
         table.add_row(
             one.task,
@@ -60,6 +54,26 @@ def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
             _origin(one),
             "-" if one.records is None else str(one.records),
         )
+    return table
+
+
+def recordings_table(title: str, groups: list[ReplayedGroup]) -> Table:
+    """One row per recorded group, and the sum."""
+    table = Table(title=title, title_justify="left", show_footer=True)
+    table.add_column("recorded group", "all")
+    table.add_column("rebalances", str(sum(group.rebalances for group in groups)), justify="right")
+    table.add_column("equal", str(sum(group.equal for group in groups)), justify="right")
+    table.add_column("equal to the byte", str(sum(group.bytes_equal for group in groups)), justify="right")
+    for group in groups:
+        table.add_row(group.name, str(group.rebalances), str(group.equal), str(group.bytes_equal))
+    return table
+
+
+def _table(title: str, columns: Mapping[str, type]) -> Table:
+    """Numbers stand on the right."""
+    table = Table(title=title, title_justify="left")
+    for column, kind in columns.items():
+        table.add_column(column, justify="right" if kind is int else "left")
     return table
 
 
@@ -73,16 +87,3 @@ def _origin(takeover: Takeover) -> str:
 
 def _milliseconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f} ms"
-
-
-def recordings_table(title: str, replayed: Iterable[ReplayedGroup]) -> Table:
-    """One row per recorded group, and the sum."""
-    table = Table(title=title, title_justify="left", show_footer=True)
-    groups = list(replayed)
-    table.add_column("recorded group", "all")
-    for column in ("rebalances", "equal", "equal to the byte"):
-        of_column = column.replace(" to the ", "_").replace("equal_byte", "bytes_equal")
-        table.add_column(column, str(sum(getattr(one, of_column) for one in groups)), justify="right")
-    for one in groups:
-        table.add_row(one.name, str(one.rebalances), str(one.equal), str(one.bytes_equal))
-    return table

@@ -4,21 +4,25 @@
     modules (a table) --^
 
 It has a stream-table join, a repartition step and a count, so two subtopologies with a store each. A plain loop over
-the same lines computes the same counts, and the two must be exactly equal.
+the same lines computes the same counts, and the two must be exactly equal. Every machine has the text: the sources of
+Python's standard library.
 """
 
 from __future__ import annotations
 
 import re
+import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from assignor.types import TopicPartition
-from spark_jobs.demo.stdlib_text import SourceLine
-from streams_runtime.application import Application
 from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.partitioner import partition_of
+from streams_runtime.logs.topic_reading import read_topic
 from streams_runtime.serdes import LONG, STRING
 
 LINES = "lines"
@@ -35,7 +39,35 @@ _TABLE_TIME_MS = 1_000
 _KEPT = {"retention.ms": "-1"}  # by their timestamps these records are more than fifty years old
 
 _FLUSH_EVERY = 50_000
-_POLL_RECORDS = 10_000
+
+
+class SourceLine(NamedTuple):
+    """`module`: dotted, without the package prefix of site-packages; `package`: its first part."""
+
+    module: str
+    package: str
+    text: str
+
+
+def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[SourceLine]:
+    """The lines of whole files, sorted by path, until there are `at_least` lines or no more files.
+
+    `directory`: None for this Python's standard library. Files that are not UTF-8 are skipped.
+    """
+    root = directory or Path(sysconfig.get_paths()["stdlib"])
+    count = 0
+    for path in sorted(root.rglob("*.py")):
+        relative = path.relative_to(root)
+        if "site-packages" in relative.parts or count >= at_least:
+            continue
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (UnicodeDecodeError, OSError):
+            continue
+        module = ".".join(relative.with_suffix("").parts)
+        for line in lines:
+            yield SourceLine(module, relative.parts[0].removesuffix(".py"), line)
+        count += len(lines)
 
 
 def word_count(configs: Mapping[str, object]) -> Application:
@@ -88,10 +120,7 @@ class TextFeed:
 
 def read_counts(log: Log) -> dict[str, int]:
     """The application's result: the last count of each key in the output topic."""
-    counts: dict[str, int] = {}
-    for key, value in _all_records(log, COUNTS):
-        counts[STRING.deserialize(key)] = LONG.deserialize(value)
-    return counts
+    return {str(record.key): int(record.value or 0) for record in read_topic(log, COUNTS, STRING, LONG)}
 
 
 def different_counts(found: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
@@ -115,20 +144,3 @@ def _words(_module: str, packaged: tuple[str, str]) -> Iterator[tuple[str, str]]
     package, line = packaged
     for word in _WORD.findall(line):
         yield f"{package} {word}", ""
-
-
-def _all_records(log: Log, topic: str) -> Iterator[tuple[bytes, bytes]]:
-    partitions = [TopicPartition(topic, number) for number in range(log.topics()[topic].partitions)]
-    ends = log.end_offsets(partitions)
-    consumer = log.consumer()
-    try:
-        consumer.assign(partitions)
-        for partition, begin in log.begin_offsets(partitions).items():
-            consumer.seek(partition, begin)
-        while any((consumer.position(partition) or 0) < end for partition, end in ends.items()):
-            for batch in consumer.poll(100, _POLL_RECORDS):
-                for key, value in zip(batch.keys, batch.values, strict=True):
-                    if key is not None and value is not None:
-                        yield key, value
-    finally:
-        consumer.close()

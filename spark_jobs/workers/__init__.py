@@ -2,13 +2,13 @@
 `spark_jobs.workers.run(spark, application, instances=3)`.
 
 `running`: the Spark job on the driver. `local_instances`: plain processes of this machine, without Spark, each of which
-runs `local_instance`. Both run `member_process`, one instance, with `leaving_signals`. `restarts`: what follows when an
-instance is lost. `ownership_log`, `ownership_listener`, `ownership_history`: what each thread owned and when.
-`group_view`, `group_status`, `live_table`: the group as the command shows it.
+runs `local_instance`. Both run `member_process`, one instance, with `leaving_signals`. `instance_starts`: the messages
+about instances that do not start, and the restarts of lost ones. `live_table`: the group on the terminal.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,15 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "with_defaults"]
 
+_MODULES = {"run": "running", "with_defaults": "spark_confs"}
+
 
 def __getattr__(name: str) -> Any:
     """PySpark is imported when one of these functions is asked for: instances without Spark never do."""
-    if name == "run":
-        from spark_jobs.workers.running import run
-
-        return run
-    if name == "with_defaults":
-        from spark_jobs.workers.spark_confs import with_defaults
-
-        return with_defaults
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 
 from assignor.errors import InputError
-from spark_jobs.workers.group_view import MemberView, group_view
+from spark_jobs.ownership.group_view import MemberView, group_view
 from spark_jobs.workers.member_process import InstanceSettings
-from streams_runtime.application import group_body
+from streams_runtime.instance.application import group_body
 from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 

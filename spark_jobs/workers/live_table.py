@@ -9,19 +9,18 @@ processed counts on when an instance is gone.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from operator import attrgetter
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from assignor.printable import one_line
+from assignor.names.printable import one_line
 from coordinator_client.calls import state_in_words
-from spark_jobs.workers.first_minute import BeginningsWatch, Surroundings
-from spark_jobs.workers.group_status import (
+from spark_jobs.ownership.group_status import (
     ACTIVE,
     RUNNING,
     STANDBY,
@@ -29,16 +28,19 @@ from spark_jobs.workers.group_status import (
     CopyStatus,
     GroupStatus,
     GroupWatch,
-    InstanceNotice,
     ThreadRow,
 )
-from spark_jobs.workers.group_view import STABLE
+from spark_jobs.ownership.group_view import STABLE, InstanceNotice
+from spark_jobs.workers.instance_starts import BeginningsWatch, Surroundings
 from spark_jobs.workers.member_process import InstanceEnd
+from streams_runtime.instance.application import Application
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 POLL_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)
+_LOST = {"dropped": attrgetter("dropped"), "passed over": attrgetter("passed_over")}
+"""Columns that are there only when some thread has a number in them."""
 _PERCENT_STEP = 10
 _NO_THREAD = "\0"  # no thread's name begins with it
 _GROUP, _PROBLEM, _ADVICE, _NOTICE = (f"{_NO_THREAD}{about}" for about in ("group", "problem", "advice", "notice "))
@@ -100,63 +102,54 @@ class LiveTable:
             ]
             self._live.update(Group(*self._shown), refresh=True)
             return
-        self._tell(_GROUP, headline(status), headline(status))
-        self._tell(_ADVICE, f"{_WHAT_TO_DO}{status.advice}", status.advice)
-        for notice in status.notices:  # a line each time that a number has doubled
-            self._tell(f"{_NOTICE}{notice.instance} {notice.code}", notice_text(notice), notice.count.bit_length())
+        self._print_change(_GROUP, headline(status), headline(status))
+        self._print_change(_ADVICE, f"{_WHAT_TO_DO}{status.view.advice}", status.view.advice)
+        for notice in status.view.notices:  # a line each time that a number has doubled
+            about_notice = f"{_NOTICE}{notice.process_id} {notice.code}"
+            self._print_change(about_notice, notice_text(notice, status), notice.count.bit_length())
         for row in status.threads:
             changed = (row.instance, row.state, tuple(_as_of_change(copy) for copy in row.copies))
-            self._tell(row.thread, _line(row), changed)
+            self._print_change(row.thread, _line(row), changed)
         threads = {about for about in self._printed if not about.startswith(_NO_THREAD)}
         for gone in sorted(threads - {row.thread for row in status.threads}):
             del self._printed[gone]
-            self._print(f"{gone}: gone")
+            self.tell(f"{gone}: gone")
         self._printed.pop(_PROBLEM, None)
 
     def show_problem(self, text: str) -> None:
         """Show that the coordinator did not answer. The table keeps its last state."""
         if self._live is None:
-            self._tell(_PROBLEM, text, text)
+            self._print_change(_PROBLEM, text, text)
         else:
             self._live.update(Group(*self._shown, _named(text)), refresh=True)
 
-    def _tell(self, about: str, line: str, key: object) -> None:
+    def tell(self, line: str) -> None:
+        """A line of its own, above the table."""
+        self._console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
+
+    def _print_change(self, about: str, line: str, key: object) -> None:
         if self._printed.get(about) != key:
             self._printed[about] = key
             if key is not None:
-                self._print(line)
-
-    def tell(self, line: str) -> None:
-        """A line of its own, above the table."""
-        self._print(line)
-
-    def _print(self, line: str) -> None:
-        self._console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
+                self.tell(line)
 
 
 def show_until_ended(
-    workers: RunningInstances,
-    client: CoordinatorClient,
-    group_id: str,
-    console: Console,
-    interval_s: float = POLL_INTERVAL_S,
-    *,
-    https: bool = False,
+    workers: RunningInstances, client: CoordinatorClient, application: Application, console: Console
 ) -> list[InstanceEnd]:
-    """Show the group until all instances have ended; return how they ended. `https`: its endpoints speak TLS.
+    """Show the group until all instances have ended; return how they ended. KeyboardInterrupt drains them.
 
     Raises WorkersFailed, and InputError for files of certificates that cannot be used.
-
-    KeyboardInterrupt drains the instances.
     """
+    https = application.configs.endpoint_tls is not None
     try:
-        with GroupWatch(client, group_id, https=https) as watch, LiveTable(console) as table:
-            beginnings = BeginningsWatch(workers.instances)
-            while (ends := workers.wait(interval_s)) is None:
+        with GroupWatch(client, application.id, https=https) as watch, LiveTable(console) as table:
+            beginnings = BeginningsWatch(workers.instances, workers.surroundings)
+            while (ends := workers.wait(POLL_INTERVAL_S)) is None:
                 try:
                     status = watch.look()
                     table.show(status)
-                    line = beginnings.look(workers.running, len(status.threads), time.monotonic(), workers.surroundings)
+                    line = beginnings.look(workers.running, len(status.threads), time.monotonic())
                     if line is not None:
                         table.tell(line)
                 except (CoordinatorError, CoordinatorUnavailable) as problem:
@@ -168,16 +161,15 @@ def show_until_ended(
 
 
 def status_table(status: GroupStatus) -> Table:
+    lost = {heading: count for heading, count in _LOST.items() if any(map(count, status.threads))}
     table = Table()
-    lost = [count for count in (_DROPPED, _PASSED_OVER) if any(count.of(row) for row in status.threads)]
     for column in ("instance", "thread", "state", *_ROLES):
         table.add_column(column, overflow="fold")
-    for count in lost:
-        table.add_column(count.heading, justify="right", overflow="fold")
+    for heading in lost:
+        table.add_column(heading, justify="right", overflow="fold")
     for row in status.threads:
-        copies = (_named(_copies_text(row, role)) for role in _ROLES)
-        names = (_named(name) for name in (row.instance, row.thread, row.state))
-        table.add_row(*names, *copies, *(f"{count.of(row):,}" for count in lost))
+        texts = (row.instance, row.thread, row.state, *(_copies_text(row, role) for role in _ROLES))
+        table.add_row(*map(_named, texts), *(f"{count(row):,}" for count in lost.values()))
     return table
 
 
@@ -186,37 +178,29 @@ def _named(text: str) -> Text:
     return Text(one_line(text))
 
 
-class _Lost(NamedTuple):
-    """A column that is there only when there is something in it."""
-
-    heading: str
-    of: Callable[[ThreadRow], int]
-
-
-_DROPPED = _Lost("dropped", lambda row: row.dropped)
-_PASSED_OVER = _Lost("passed over", lambda row: row.passed_over)
-
-
 def remarks(status: GroupStatus) -> list[str]:
     """What to do about the group, and the notices of its instances, the last first; one line each."""
-    advice = [] if status.advice is None else [f"{_WHAT_TO_DO}{status.advice}"]
-    more = len(status.notices) - _NOTICES_SHOWN
-    rest = [f"and {more} more: assignor groups describe {status.group_id}"] if more > 0 else []
-    return [*advice, *map(notice_text, status.notices[:_NOTICES_SHOWN]), *rest]
+    advice, notices = status.view.advice, status.view.notices
+    lines = [] if advice is None else [f"{_WHAT_TO_DO}{advice}"]
+    lines += [notice_text(notice, status) for notice in notices[:_NOTICES_SHOWN]]
+    if len(notices) > _NOTICES_SHOWN:
+        lines.append(f"and {len(notices) - _NOTICES_SHOWN} more: assignor groups describe {status.group_id}")
+    return lines
 
 
-def notice_text(notice: InstanceNotice) -> str:
-    return f"{notice.code} {notice.count:,} on {notice.instance}: {notice.text}"
+def notice_text(notice: InstanceNotice, status: GroupStatus) -> str:
+    return f"{notice.code} {notice.count:,} on {status.instance_of(notice.process_id)}: {notice.text}"
 
 
 def headline(status: GroupStatus) -> str:
     """The group in one line, which stands above the table."""
+    view = status.view
     active = [copy for row in status.threads for copy in row.of_role(ACTIVE)]
     running = sum(copy.state == RUNNING for copy in active)
-    state = state_in_words(status.state, status.condition)
-    if status.condition is None and status.state == STABLE and status.threads and not active:
+    state = state_in_words(view.state, view.condition)
+    if view.condition is None and view.state == STABLE and status.threads and not active:
         state = "has no tasks yet"
-    group = f"{status.group_id}: {state}, generation {status.generation_id}"
+    group = f"{status.group_id}: {state}, generation {view.generation_id}"
     if not status.threads:
         return f"{group}, no threads"
     threads = "1 thread" if len(status.threads) == 1 else f"{len(status.threads)} threads"

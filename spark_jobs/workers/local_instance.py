@@ -19,34 +19,40 @@ import sys
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Self
 
 from assignor.errors import AssignorFault
-from coordinator_client.calls import read_token, token_file_of
-from spark_jobs.workers.executor_identity import ExecutorIdentity
+from coordinator_client.calls import read_token
+from spark_jobs.ownership.executor_identity import LOOPBACK, ExecutorIdentity
 from spark_jobs.workers.member_process import InstanceSettings, run_instance
-from streams_runtime.application import load_application
+from streams_runtime.instance.application import load_application
 
 EXIT_ERROR = 1
 EXIT_LEFT = 128 + signal.SIGTERM
 _EXIT_NOT_STARTED = 2
+_OF_SETTINGS = ("host", "coordinator_url", "threads", "state_dir", "log_dir", "token_file")
 
 
 @dataclass(frozen=True, slots=True)
 class LocalInstance:
     """What the process needs. `number`: of the instance on its host; `attempt`: how many times it has failed before.
-
-    `state_dir`, `log_dir`: absolute. `token_file`: as on the command line; without it, the token is in the environment.
+    The rest is as in `InstanceSettings`; without a `token_file`, the token is in the environment.
     """
 
     app: str
-    host: str
+    host: str | None
     number: int
     attempt: int
     coordinator_url: str
     threads: int | None
-    state_dir: str
+    state_dir: str | None
     log_dir: str | None
     token_file: str | None
+
+    @classmethod
+    def of(cls, app: str, settings: InstanceSettings) -> Self:
+        """The first instance of an application that is named by `app`."""
+        return cls(app, number=0, attempt=0, **{name: getattr(settings, name) for name in _OF_SETTINGS})
 
     def arguments(self) -> list[str]:
         """Of the Python interpreter, for a process that runs this instance.
@@ -58,18 +64,9 @@ class LocalInstance:
 
     def settings(self) -> InstanceSettings:
         """Raises InputError."""
-        named_file = None if self.token_file is None else Path(self.token_file)
-        token_file = token_file_of(named_file)
-        return InstanceSettings(
-            load_application(self.app),
-            self.coordinator_url,
-            self.threads,
-            self.state_dir,
-            self.log_dir,
-            read_token(named_file),
-            None if token_file is None else str(token_file),
-            self.host,
-        )
+        token = read_token(None if self.token_file is None else Path(self.token_file))
+        given = {name: getattr(self, name) for name in _OF_SETTINGS}
+        return InstanceSettings(load_application(self.app), token=token, **given)
 
 
 def main(argument: str) -> int:
@@ -77,23 +74,18 @@ def main(argument: str) -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     threading.Thread(target=_leave_with_parent, name="parent-watch", daemon=True).start()
     instance = LocalInstance(**json.loads(argument))
-    has_left = False
-
-    def note_leaving() -> None:
-        nonlocal has_left
-        has_left = True
-
+    leaving = threading.Event()
     try:
         settings = instance.settings()
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")  # unless the application has
         logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each heartbeat
-        executor = ExecutorIdentity("", None, instance.host)
-        end = run_instance(settings, instance.number, instance.attempt, executor, note_leaving)
+        executor = ExecutorIdentity("", None, instance.host or LOOPBACK)
+        end = run_instance(settings, instance.number, instance.attempt, executor, leaving.set)
     except AssignorFault as fault:
         print(f"error: {fault}", file=sys.stderr)
         return _EXIT_NOT_STARTED
     os.write(report, json.dumps(asdict(end)).encode() + b"\n")
-    if has_left:
+    if leaving.is_set():
         return EXIT_LEFT
     return 0 if end.is_good else EXIT_ERROR
 

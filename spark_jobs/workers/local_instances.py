@@ -26,10 +26,9 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import IO, Self
 
-from spark_jobs.workers.first_minute import Surroundings
+from spark_jobs.workers.instance_starts import GIVEN_UP, FailedAttempt, StartFailures, Surroundings, WorkersFailed
 from spark_jobs.workers.local_instance import EXIT_LEFT, LocalInstance
 from spark_jobs.workers.member_process import DRAIN_TIMEOUT_S, InstanceEnd
-from spark_jobs.workers.restarts import GIVEN_UP, FailedAttempt, StartFailures, WorkersFailed
 from streams_runtime.common.states import InstanceState
 
 STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0

@@ -25,17 +25,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coordinator_client.calls import CallerToken
-from spark_jobs.workers.executor_identity import LOOPBACK, ExecutorIdentity
+from spark_jobs.ownership.executor_identity import LOOPBACK, ExecutorIdentity
+from spark_jobs.ownership.ownership_log import OwnershipListener
 from spark_jobs.workers.leaving_signals import LeavingSignals
-from spark_jobs.workers.ownership_listener import OwnershipListener
-from spark_jobs.workers.ownership_log import Holder, OwnershipLog
-from streams_runtime.application import Application
 from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.configs import HOST_TAG
+from streams_runtime.instance.application import Application
 from streams_runtime.instance.instance_resources import InstanceOptions, host_tag
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
+from streams_runtime.instance.thread_listener import SilentListener, ThreadListener
 
 EXECUTOR_TAG = "executor"
 LOCK_WAIT_MS = 30_000
@@ -185,12 +184,7 @@ def _thread_listeners(
     if settings.log_dir is None:
         return lambda _name: SilentListener()
     directory = _on_this_machine(settings.log_dir)
-
-    def listener(name: str) -> ThreadListener:
-        holder = Holder(f"p{partition}", name, executor.executor_id, os.getpid(), executor.jvm_pid)
-        return OwnershipListener(OwnershipLog(directory, holder))
-
-    return listener
+    return lambda name: OwnershipListener(directory, f"p{partition}", name, executor)
 
 
 def _on_this_machine(directory: str | Path) -> Path:

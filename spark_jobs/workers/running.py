@@ -9,38 +9,39 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
+import re
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
-from pyspark import InheritableThread, TaskContext, cloudpickle
+from py4j.protocol import Py4JError
+from pyspark import SparkContext, TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from assignor.errors import InputError
 from coordinator_client.calls import DEFAULT_URL, addresses_of
 from spark_engine.session.shipped_code import send_modules, send_packages
-from spark_engine.session.spark_faults import reason_of
+from spark_engine.session.spark_faults import reason_in, reason_of
+from spark_engine.session.spark_job import SparkJob
 from spark_engine.session.spark_options import is_on_loopback
+from spark_jobs.ownership.executor_identity import executor_identity
 from spark_jobs.workers.declaring import declare
-from spark_jobs.workers.executor_identity import executor_identity
-from spark_jobs.workers.first_minute import Surroundings
-from spark_jobs.workers.instance_tasks import InstanceTasks
+from spark_jobs.workers.instance_starts import GIVEN_UP, FailedAttempt, StartFailures, Surroundings, WorkersFailed
 from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
-from spark_jobs.workers.restarts import GIVEN_UP, StartFailures, WorkersFailed
 from spark_jobs.workers.spark_confs import refuse_unusable, warnings_about
-from streams_runtime.application import Application
+from streams_runtime.instance.application import Application
 from streams_runtime.logs.opening import kafka_servers
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 STOP_TIMEOUT_S = 20.0
-CANCEL_INTERVAL_S = 0.25
 POLL_INTERVAL_S = 1.0
 
 _LOGGER = logging.getLogger(__name__)
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+_LOST = re.compile(r"ExecutorLostFailure|ExecutorDecommission|Python worker exited unexpectedly|TaskKilled")
+_LOST_REASON = re.compile(r"Reason: (.*)")
 
 Say = Callable[[str], None]
 """Gets a line for a person. By default it goes to Python's logging, as a warning."""
@@ -73,24 +74,20 @@ class Workers:
     """A number of instances on a Spark session, from `start` until `wait` returns."""
 
     def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int, say: Say) -> None:
-        self._spark = spark
         self._settings = settings
         self.instances = instances
         context = spark.sparkContext
         self.surroundings = Surroundings(str(context.master), context.uiWebUrl, settings.coordinator_url)
         self._say = say
-        self._group_id = settings.application.id
-        self._title = f"instances of {self._group_id}"
-        self._job_group = f"{self._title} {uuid.uuid4().hex}"  # the same instances may have run on this session before
-        self._tasks = InstanceTasks(context, self._job_group)
+        body = functools.partial(_run_partition, settings)
+        numbers = context.parallelize(range(instances), instances)
+        title = f"instances of {settings.application.id}"
+        self._job = SparkJob(context, title, lambda: list(numbers.mapPartitionsWithIndex(body).collect()))
+        self._tasks = InstanceTasks(context, self._job.group)
         self._start_failures = StartFailures()
-        self._ends: list[InstanceEnd] = []
-        self._failure: BaseException | None = None
-        # an event, not Thread.join: after an interrupted join, Python takes the thread for ended (bpo-45274)
-        self._ended = threading.Event()
 
     def start(self) -> None:
-        InheritableThread(target=self._run, name=self._title, daemon=True).start()
+        self._job.start()
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
         """How the instances ended, or None when some still run after `timeout_s`. Raises WorkersFailed.
@@ -98,13 +95,13 @@ class Workers:
         Says in the meantime which instances Spark has lost, and why.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._ended.wait(_until(deadline_s)):
+        while not self._job.wait(_until(deadline_s)):
             self._check_for_failures()
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 return None
-        if self._failure is not None:
-            raise WorkersFailed(f"the instances' Spark job failed: {reason_of(self._failure)}") from self._failure
-        return self._ends
+        if (failure := self._job.failure) is not None:
+            raise WorkersFailed(f"the instances' Spark job failed: {reason_of(failure)}") from failure
+        return self._job.result
 
     @property
     def running(self) -> int:
@@ -119,22 +116,17 @@ class Workers:
         """
         try:
             with CoordinatorClient(self._settings.coordinator_url, token=self._settings.caller_token()) as client:
-                client.drain(self._group_id)
+                client.drain(self._settings.application.id)
             ends = self.wait(STOP_TIMEOUT_S)
         except (CoordinatorError, CoordinatorUnavailable):
             ends = None
-        if ends is not None:
-            return ends
-        self.cancel()
-        return self._ends
+        if ends is None:
+            self.cancel()
+        return ends or []
 
     def cancel(self) -> None:
         """Cancel the job. The instances get SIGKILL."""
-        deadline_s = time.monotonic() + STOP_TIMEOUT_S
-        while not self._ended.is_set() and time.monotonic() < deadline_s:
-            # repeated, because a job that Spark has not yet submitted cannot be cancelled
-            self._spark.sparkContext.cancelJobGroup(self._job_group)
-            self._ended.wait(CANCEL_INTERVAL_S)
+        self._job.cancel()
 
     def _check_for_failures(self) -> None:
         for failure in self._tasks.new_failures():
@@ -142,19 +134,6 @@ class Workers:
                 self.cancel()
                 raise WorkersFailed(f"{failure}; {GIVEN_UP}")
             self._say(f"{failure}; Spark starts it again")
-
-    def _run(self) -> None:
-        context = self._spark.sparkContext
-        try:
-            context.setJobGroup(self._job_group, self._title, interruptOnCancel=True)
-            body = functools.partial(_run_partition, self._settings)
-            self._ends = (
-                context.parallelize(range(self.instances), self.instances).mapPartitionsWithIndex(body).collect()
-            )
-        except BaseException as fault:
-            self._failure = fault
-        finally:
-            self._ended.set()
 
 
 def run(
@@ -224,3 +203,68 @@ def _placement_warnings(master: str, settings: InstanceSettings) -> Iterator[str
 def _until(deadline_s: float | None) -> float:
     """How long to wait until the next poll, in seconds."""
     return POLL_INTERVAL_S if deadline_s is None else max(0.0, min(POLL_INTERVAL_S, deadline_s - time.monotonic()))
+
+
+class InstanceTasks:
+    """What Spark says of the tasks of one job: how many run, and which attempts have failed for what reason.
+
+    Spark starts a failed attempt again and says no more about it than a line in its own log. Once the JVM is gone,
+    there is no more to say.
+    """
+
+    def __init__(self, context: SparkContext, job_group: str) -> None:
+        self._context = context
+        self._job_group = job_group
+        self._known: set[int] = set()
+
+    def running(self) -> int:
+        """How many of them have a slot."""
+        try:
+            return sum(info.numActiveTasks for _, info in self._stages())
+        except (Py4JError, ConnectionError):
+            return 0
+
+    def new_failures(self) -> list[FailedAttempt]:
+        """Those that were not printed yet, oldest first."""
+        try:
+            return [failure for stage, info in self._stages() for failure in self._failures(stage, info)]
+        except (Py4JError, ConnectionError):
+            return []
+
+    def _stages(self) -> Iterable[tuple[int, Any]]:
+        if self._context._jsc is None:  # it is stopped
+            return
+        tracker = self._context.statusTracker()
+        for job in tracker.getJobIdsForGroup(self._job_group):
+            found = tracker.getJobInfo(job)
+            for stage in () if found is None else found.stageIds:
+                info = tracker.getStageInfo(stage)
+                if info is not None:
+                    yield stage, info
+
+    def _failures(self, stage: int, info: Any) -> Iterable[FailedAttempt]:
+        if info.numFailedTasks <= len(self._known):
+            return
+        store: Any = self._context._jsc.sc().statusStore()
+        tasks = store.taskList(stage, info.currentAttemptId, 2**31 - 1)
+        for number in range(tasks.length()):
+            task = tasks.apply(number)
+            if task.status() != "FAILED" or task.taskId() in self._known:
+                continue
+            self._known.add(task.taskId())
+            yield _failed(task)
+
+
+def _failed(task: Any) -> FailedAttempt:
+    error = task.errorMessage()
+    text = str(error.get()) if error.isDefined() else ""
+    duration = task.duration()
+    is_loss = _LOST.search(text) is not None
+    given = _LOST_REASON.search(text) if is_loss else None
+    return FailedAttempt(
+        int(task.index()),
+        f"executor {task.executorId()} on {str(task.host()).partition(':')[0]}",
+        given[1].strip() if given is not None else reason_in(text),
+        int(duration.get()) if duration.isDefined() else 0,
+        is_loss,
+    )

@@ -22,6 +22,16 @@ _CORES, _TASK_CPUS = "spark.executor.cores", "spark.task.cpus"
 _MAX_FAILURES = "spark.task.maxFailures"
 _FEW_FAILURES = 100
 _SPECULATION = "spark.speculation"
+_DOUBTS = {
+    "spark.dynamicAllocation.enabled": (
+        "Spark may put several instances on one executor, and takes away the spare ones on which a lost instance could "
+        "start at once; set it to false"
+    ),
+    "spark.decommission.enabled": (
+        "an executor that has to go waits for its instance, which runs on until both are killed; without it the "
+        "instance leaves in good order"
+    ),
+}
 _IDLE_KILL, _IDLE_TIMEOUT = "spark.python.worker.killOnIdleTimeout", "spark.python.worker.idleTimeoutSeconds"
 
 
@@ -69,16 +79,9 @@ def refuse_unusable(conf: SparkConf) -> None:
 
 def warnings_about(conf: SparkConf) -> Iterator[str]:
     """What makes instances less useful, one line for each setting; results stay exact."""
-    if _is_on(conf, "spark.dynamicAllocation.enabled"):
-        yield (
-            "spark.dynamicAllocation.enabled=true: Spark may put several instances on one executor, and takes away "
-            "the spare ones on which a lost instance could start at once; set it to false"
-        )
-    if _is_on(conf, "spark.decommission.enabled"):
-        yield (
-            "spark.decommission.enabled=true: an executor that has to go waits for its instance, which runs on until "
-            "both are killed; without it the instance leaves in good order"
-        )
+    for key, doubt in _DOUBTS.items():
+        if _is_on(conf, key):
+            yield f"{key}=true: {doubt}"
     if any(_is_on(conf, f"spark.excludeOnFailure.{scope}enabled") for scope in ("", "application.", "taskAndStage.")):
         yield (
             "spark.excludeOnFailure: a machine on which executors died gets no instance for a while "

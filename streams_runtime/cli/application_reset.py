@@ -24,7 +24,7 @@ from typing import NamedTuple
 from assignor.errors import InputError
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, OffsetAndMetadata, claims_topic
-from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME, DirectoryLock
+from streams_runtime.tasks.file_system import LOCK_FILE_NAME, DirectoryLock
 
 _INTERNAL = re.compile(
     r".*-(changelog|repartition|subscription-registration-topic|subscription-response-topic"

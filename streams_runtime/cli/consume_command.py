@@ -154,23 +154,17 @@ def _partitions(options: ConsumeOptions, count: int) -> list[TopicPartition]:
     return [TopicPartition(options.topic, number) for number in numbers]
 
 
+@dataclass
 class _Consumption:
     """One run: what is printed, and how it ends. `ends`: where the partitions ended when it began."""
 
-    def __init__(
-        self,
-        options: ConsumeOptions,
-        lines: LineOptions,
-        writer: LineWriter,
-        consumer: Consumer,
-        ends: Mapping[TopicPartition, int],
-    ) -> None:
-        self._options = options
-        self._lines = lines
-        self._writer = writer
-        self._consumer = consumer
-        self._ends = ends
-        self._printed = self._bad = 0
+    options: ConsumeOptions
+    lines: LineOptions
+    writer: LineWriter
+    consumer: Consumer
+    ends: Mapping[TopicPartition, int]
+    printed: int = 0
+    bad: int = 0
 
     def run(self) -> None:
         """Leaves with an exit code of its own unless everything that was asked for was printed. Raises
@@ -179,24 +173,24 @@ class _Consumption:
         try:
             self._print_until_the_end()
         except KeyboardInterrupt:
-            say(count_text(self._printed, "record"))
+            say(count_text(self.printed, "record"))
             leave(EXIT_INTERRUPTED)
         except BrokenPipeError:
             leave(EXIT_NOBODY_READS)  # as `head` does when it has enough
-        most = self._options.max_messages
-        is_short = most is not None and self._printed < most and not self._options.until_end
-        say(f"{count_text(self._printed, 'record')}{f' of {most}' if is_short else ''}")
-        if self._bad:
+        most = self.options.max_messages
+        is_short = most is not None and self.printed < most and not self.options.until_end
+        say(f"{count_text(self.printed, 'record')}{f' of {most}' if is_short else ''}")
+        if self.bad:
             leave(EXIT_UNUSABLE)
         if is_short:
             leave(EXIT_NO)
 
     def _print_until_the_end(self) -> None:
-        longest_s = float("inf") if self._options.timeout_ms is None else self._options.timeout_ms / 1_000
+        longest_s = float("inf") if self.options.timeout_ms is None else self.options.timeout_ms / 1_000
         last_at = time.monotonic()
         while not self._is_done():
             wait_s = min(_POLL_S, max(0.0, last_at + longest_s - time.monotonic()))
-            batches = self._consumer.poll(round(wait_s * 1_000), _POLL_RECORDS)
+            batches = self.consumer.poll(round(wait_s * 1_000), _POLL_RECORDS)
             for batch in batches:
                 self._print(batch)
             if batches:
@@ -205,40 +199,40 @@ class _Consumption:
                 return
 
     def _is_done(self) -> bool:
-        if self._options.max_messages is not None and self._printed >= self._options.max_messages:
+        if self.options.max_messages is not None and self.printed >= self.options.max_messages:
             return True
-        return self._options.until_end and all(
-            (self._consumer.position(each) or 0) >= end for each, end in self._ends.items()
+        return self.options.until_end and all(
+            (self.consumer.position(each) or 0) >= end for each, end in self.ends.items()
         )
 
     def _print(self, batch: RecordBatch) -> None:
         """Print the batch. Records before one that cannot be read are printed, too."""
         from streams_runtime.logs.topic_reading import consumed_records
 
-        most = self._options.max_messages
-        left = len(batch) if most is None else most - self._printed
+        most = self.options.max_messages
+        left = len(batch) if most is None else most - self.printed
         lines = []
         try:
             for record in consumed_records(
-                batch.part(0, min(left, len(batch))), self._writer.key.serde, self._writer.value.serde, self._unreadable
+                batch.part(0, min(left, len(batch))), self.writer.key.serde, self.writer.value.serde, self._unreadable
             ):
                 lines.append(self._line(record))  # noqa: PERF401 - what was made before an error is printed
         finally:
-            self._printed += len(lines)
+            self.printed += len(lines)
             if lines:
                 print("\n".join(lines), flush=True)
 
     def _line(self, record: ConsumedRecord[Any, Any]) -> str:
-        if self._lines.format.is_data:
-            return data_text(self._writer.document(record), self._lines.format)
-        return self._writer.text(record)
+        if self.lines.format.is_data:
+            return data_text(self.writer.document(record), self.lines.format)
+        return self.writer.text(record)
 
     def _unreadable(self, error: UndecodableRecord) -> None:
         option = f"--{error.part}-deserializer"
-        named = self._writer.key if error.part == "key" else self._writer.value
+        named = self.writer.key if error.part == "key" else self.writer.value
         reason = f" ({error.__cause__})" if isinstance(error.__cause__, AssignorFault) else ""
         problem = f"{error}{reason}; {option} {named.name} does not fit: one of {', '.join(NAMES)}?"
-        if not self._options.skip_bad_records:
+        if not self.options.skip_bad_records:
             raise InputError(f"{problem} --skip-bad-records goes on without it") from error
-        self._bad += 1
+        self.bad += 1
         say(problem)

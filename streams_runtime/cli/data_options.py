@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from assignor.errors import InputError
-from assignor.near_names import near_name
+from assignor.names.near_names import near_name
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition

@@ -117,22 +117,17 @@ def produce(options: ProduceOptions, address: LogAddress) -> None:
             _Production(options, reader, headers, timestamp_ms, producer).run()
 
 
+@dataclass
 class _Production:
     """The lines of one run, and how many of their records are written for certain."""
 
-    def __init__(
-        self,
-        options: ProduceOptions,
-        reader: LineReader,
-        headers: Headers,
-        timestamp_ms: int | None,
-        producer: RecordProducer[bytes, bytes],
-    ) -> None:
-        self._options = options
-        self._reader = reader
-        self._headers = headers
-        self._timestamp_ms = timestamp_ms
-        self._producer = producer
+    options: ProduceOptions
+    reader: LineReader
+    headers: Headers
+    timestamp_ms: int | None
+    producer: RecordProducer[bytes, bytes]
+
+    def __post_init__(self) -> None:
         self._taken = self._written = self._bad = 0
         self._line = 1  # the next one to be taken
         self._next_line = 1  # all lines before it are written, or were set aside
@@ -155,8 +150,8 @@ class _Production:
             leave(EXIT_UNUSABLE)
 
     def _take_all(self) -> None:
-        for number, line in _input_lines(self._options.file, self._make_certain):
-            if number >= self._options.from_line:
+        for number, line in _input_lines(self.options.file, self._make_certain):
+            if number >= self.options.from_line:
                 self._take(number, line)
             self._line = number + 1
             if self._taken - self._written >= CERTAIN_EVERY:
@@ -168,33 +163,33 @@ class _Production:
         from streams_runtime.cli.record_lines import BadLine
 
         try:
-            record = self._reader.record(line)
+            record = self.reader.record(line)
             if record is not None:
                 self._send(record)
         except BadLine as error:
-            self._set_aside(f"{_name_of(self._options.file)}, line {number} {error}")
+            self._set_aside(f"{_name_of(self.options.file)}, line {number} {error}")
         except (InvalidRecord, RecordTooLarge, UnknownTopicOrPartition) as error:
-            self._set_aside(f"{_name_of(self._options.file)}, line {number}: {error}")
+            self._set_aside(f"{_name_of(self.options.file)}, line {number}: {error}")
 
     def _set_aside(self, problem: str) -> None:
-        if not self._options.skip_bad_lines:
+        if not self.options.skip_bad_lines:
             raise _LineRefused(problem)
         self._bad += 1
         say(problem)
 
     def _send(self, record: RecordLine) -> None:
-        self._producer.send(
-            self._options.topic,
+        self.producer.send(
+            self.options.topic,
             record.key,
             record.value,
-            timestamp_ms=self._timestamp_ms if record.timestamp_ms is None else record.timestamp_ms,
-            headers=(*record.headers, *self._headers),
-            partition=self._options.partition if record.partition is None else record.partition,
+            timestamp_ms=self.timestamp_ms if record.timestamp_ms is None else record.timestamp_ms,
+            headers=(*record.headers, *self.headers),
+            partition=self.options.partition if record.partition is None else record.partition,
         )
         self._taken += 1
 
     def _make_certain(self) -> None:
-        self._producer.flush()
+        self.producer.flush()
         self._written, self._next_line = self._taken, self._line
 
     def _give_up(self, fault: AssignorFault) -> None:
@@ -203,7 +198,7 @@ class _Production:
             self._make_certain()
         except AssignorFault as error:
             fault = fault if isinstance(fault, _LineRefused) else error
-            self._producer.discard()
+            self.producer.discard()
         if not self._taken and not isinstance(fault, _LineRefused):
             raise fault
         progress = f"what came before line {self._next_line} is written ({count_text(self._written, 'record')})"
@@ -219,7 +214,7 @@ class _Production:
         try:
             self._make_certain()
         except AssignorFault as error:
-            self._producer.discard()
+            self.producer.discard()
             say(f"error: {error}")
         self._report_end(why)
 
@@ -233,7 +228,7 @@ class _Production:
         unknown = self._taken - self._written
         more = f"; of {unknown} more it is not known" if unknown else ""
         written = count_text(self._written, "record")
-        say(f"{start}{why}{written} written to {self._options.topic} in {seconds:.1f} s{more}")
+        say(f"{start}{why}{written} written to {self.options.topic} in {seconds:.1f} s{more}")
 
 
 class _LineRefused(AssignorFault):

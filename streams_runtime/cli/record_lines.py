@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from assignor.errors import AssignorFault
-from assignor.near_names import near_name
+from assignor.names.near_names import near_name
 from streams_runtime.cli.named_serdes import NamedSerde
 from streams_runtime.common.errors import SerializationError
 from streams_runtime.common.records import NAME_ERRORS, Headers
@@ -120,7 +120,6 @@ class LineWriter:
     offset: bool = False
     headers: bool = False
     print_key: bool = False
-    print_value: bool = True
     separator: str = "\t"
     null_marker: str = "null"
 
@@ -137,8 +136,7 @@ class LineWriter:
             parts.append(",".join(pairs) or "NO_HEADERS")
         if self.print_key:
             parts.append(self.null_marker if record.key is None else self.key.to_text(record.key))
-        if self.print_value:
-            parts.append(self.null_marker if record.value is None else self.value.to_text(record.value))
+        parts.append(self.null_marker if record.value is None else self.value.to_text(record.value))
         return self.separator.join(parts)
 
     def document(self, record: ConsumedRecord[Any, Any]) -> dict[str, Any]:

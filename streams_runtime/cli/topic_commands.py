@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from assignor.errors import InputError
-from assignor.near_names import near_name
+from assignor.names.near_names import near_name
 from assignor.types import TopicPartition
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of

@@ -12,11 +12,9 @@ from typing import Protocol
 class Clock(Protocol):
     def now_ms(self) -> int:
         """Wall-clock time, milliseconds since the epoch."""
-        ...
 
     def monotonic_ms(self) -> int:
         """Milliseconds since an arbitrary start, for deadlines and rates. It never goes back."""
-        ...
 
 
 class SystemClock:

@@ -8,18 +8,21 @@ keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from streams_runtime.dsl.joins import KTableKTableJoin
-from streams_runtime.dsl.table_supplier import TableSupplier
+from streams_runtime.dsl.table_operators import TableOperator
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import DefaultSerde, Serde
+from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.state_store import StoreBuilder
 
 
+@dataclass(eq=False, repr=False)
 class GraphNode:
     """A node of the graph. It may add several nodes to the topology.
 
@@ -31,14 +34,13 @@ class GraphNode:
     linked.
     """
 
-    def __init__(self, name: str, *, changes_key: bool = False, changes_value: bool = False) -> None:
-        self.name = name
-        self.changes_key = changes_key
-        self.changes_value = changes_value
-        self.takes_null_keys = False
-        self.priority = -1
-        self.children: dict[GraphNode, None] = {}
-        self.parents: dict[GraphNode, None] = {}
+    name: str
+    changes_key: bool = field(default=False, kw_only=True)
+    changes_value: bool = field(default=False, kw_only=True)
+    takes_null_keys: bool = field(default=False, init=False)
+    priority: int = field(default=-1, init=False)
+    children: dict[GraphNode, None] = field(default_factory=dict, init=False)
+    parents: dict[GraphNode, None] = field(default_factory=dict, init=False)
 
     def add_child(self, child: GraphNode) -> None:
         self.children[child] = None
@@ -55,22 +57,13 @@ class GraphNode:
         """Add the nodes and stores of this node to the topology. Adds nothing for the root."""
 
 
+@dataclass(eq=False, repr=False)
 class StreamSourceNode(GraphNode):
-    def __init__(
-        self,
-        name: str,
-        topics: tuple[str, ...],
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-        timestamp_extractor: TimestampExtractor | None,
-        auto_offset_reset: OffsetReset | str | None,
-    ) -> None:
-        super().__init__(name)
-        self.topics = topics
-        self.key_serde = key_serde
-        self.value_serde = value_serde
-        self.timestamp_extractor = timestamp_extractor
-        self.auto_offset_reset = auto_offset_reset
+    topics: tuple[str, ...]
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    timestamp_extractor: TimestampExtractor | None
+    auto_offset_reset: OffsetReset | str | None
 
     def write(self, topology: Topology) -> None:
         topology.add_source(
@@ -86,21 +79,12 @@ class StreamSourceNode(GraphNode):
         return f"{self.name}, which reads {', '.join(self.topics)},"
 
 
+@dataclass(eq=False, repr=False)
 class ProcessorGraphNode(GraphNode):
     """A processor, and the stores of other nodes that it reads."""
 
-    def __init__(
-        self,
-        name: str,
-        supplier: NodeSupplier,
-        *,
-        connected_stores: Sequence[str] = (),
-        changes_key: bool = False,
-        changes_value: bool = False,
-    ) -> None:
-        super().__init__(name, changes_key=changes_key, changes_value=changes_value)
-        self.supplier = supplier
-        self.connected_stores = tuple(connected_stores)
+    supplier: NodeSupplier
+    connected_stores: Sequence[str] = field(default=(), kw_only=True)
 
     def write(self, topology: Topology) -> None:
         topology.add_processor(self.name, self.supplier, self.parent_names(), stores=self.connected_stores)
@@ -110,31 +94,22 @@ class MergeNode(ProcessorGraphNode):
     """Two streams merged into one."""
 
 
+@dataclass(eq=False, repr=False)
 class StateStoreNode(GraphNode):
     """A store that the user has added, for `process`."""
 
-    def __init__(self, builder: StoreBuilder) -> None:
-        super().__init__(builder.name)
-        self.builder = builder
+    builder: StoreBuilder
 
     def write(self, topology: Topology) -> None:
         topology.add_state_store(self.builder)
 
 
+@dataclass(eq=False, repr=False)
 class StreamSinkNode(GraphNode):
-    def __init__(
-        self,
-        name: str,
-        topic: str,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-        partitioner: StreamPartitioner | None,
-    ) -> None:
-        super().__init__(name)
-        self.topic = topic
-        self.key_serde = key_serde
-        self.value_serde = value_serde
-        self.partitioner = partitioner
+    topic: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    partitioner: StreamPartitioner | None
 
     def write(self, topology: Topology) -> None:
         topology.add_sink(
@@ -147,65 +122,55 @@ class StreamSinkNode(GraphNode):
         )
 
 
+@dataclass(eq=False, repr=False)
 class TableNode(GraphNode):
-    """A processor that makes a table. When the topology is built, the supplier says whether the table keeps a store."""
+    """A processor that makes a table. When the topology is built, the operator says whether the table keeps a store."""
 
-    def __init__(self, name: str, supplier: TableSupplier) -> None:
-        super().__init__(name)
-        self.supplier = supplier
+    operator: TableOperator
 
     def write(self, topology: Topology) -> None:
-        _write_table(topology, self.name, self.supplier, self.parent_names())
+        _write_table(topology, self.name, self.operator, self.parent_names())
 
 
+@dataclass(eq=False, repr=False)
 class TableSourceNode(TableNode):
     """A source, and the processor that makes a table of its records. `reuses_topic`: the source topic is also the
     changelog of the store.
     """
 
-    def __init__(self, name: str, source: StreamSourceNode, supplier: TableSupplier) -> None:
-        super().__init__(name, supplier)
-        self.source = source
-        self.reuses_topic = False
+    source: StreamSourceNode
+    reuses_topic: bool = field(default=False, init=False)
 
     def write(self, topology: Topology) -> None:
         self.source.write(topology)
-        _write_table(topology, self.name, self.supplier, (self.source.name,))
-        if self.supplier.store is not None and self.reuses_topic:
-            topology.use_source_topic_as_changelog(self.supplier.store.name, self.source.topics[0])
+        _write_table(topology, self.name, self.operator, (self.source.name,))
+        if self.operator.store is not None and self.reuses_topic:
+            topology.use_source_topic_as_changelog(self.operator.store.name, self.source.topics[0])
 
 
+@dataclass(eq=False, repr=False)
 class TableJoinNode(GraphNode):
     """Three processors: one for each side, and `name`, which merges them.
 
     `parents_of_sides`: the nodes of the tables. `stores_to_read`: for each side, the stores that hold the other table.
     """
 
-    def __init__(
-        self,
-        name: str,
-        sides: tuple[str, str],
-        join: KTableKTableJoin,
-        parents_of_sides: tuple[str, str],
-        stores_to_read: tuple[tuple[str, ...], tuple[str, ...]],
-    ) -> None:
-        super().__init__(name)
-        self.sides = sides
-        self.join = join
-        self.parents_of_sides = parents_of_sides
-        self.stores_to_read = stores_to_read
+    sides: tuple[str, str]
+    join: KTableKTableJoin
+    parents_of_sides: tuple[str, str]
+    stores_to_read: tuple[tuple[str, ...], tuple[str, ...]]
 
     def write(self, topology: Topology) -> None:
-        suppliers = (self.join.left, self.join.right)
-        for side, supplier, parent in zip(self.sides, suppliers, self.parents_of_sides, strict=True):
-            topology.add_processor(side, supplier, parent)
+        operators = (self.join.left, self.join.right)
+        for side, operator, parent in zip(self.sides, operators, self.parents_of_sides, strict=True):
+            topology.add_processor(side, operator, parent)
         _write_table(topology, self.name, self.join, self.sides)
         for side, stores in zip(self.sides, self.stores_to_read, strict=True):
             topology.connect_processor_and_stores(side, stores)
 
 
-def _write_table(topology: Topology, name: str, supplier: TableSupplier, parents: Sequence[str]) -> None:
+def _write_table(topology: Topology, name: str, operator: TableOperator, parents: Sequence[str]) -> None:
     """Add the processor, then its own store. Stores are numbered in this order, as in Kafka."""
-    topology.add_processor(name, supplier, parents)
-    if supplier.store is not None:
-        topology.add_state_store(supplier.store.builder(), name)
+    topology.add_processor(name, operator, parents)
+    if operator.store is not None:
+        topology.add_state_store(operator.store.builder(), name)

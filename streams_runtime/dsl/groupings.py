@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from streams_runtime.dsl.materialized import (
-    KeyValueStoreFactory,
     Materialized,
     StoreArgument,
+    StoreFactory,
     WindowStoreFactory,
     checked_settings,
 )
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, checked_name
-from streams_runtime.dsl.repartition_node import GroupedTableRepartitionNode, RepartitionNames, RepartitionNode
-from streams_runtime.dsl.stage import Stage, TableStage
+from streams_runtime.dsl.repartitioning import GroupedTableRepartitionNode, RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stream_aggregates import KStreamAggregate, KStreamWindowAggregate, StreamAggregation
+from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
-from streams_runtime.dsl.table_supplier import StoredTableSupplier
+from streams_runtime.dsl.table_operators import StoredTableOperator
 from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import Windowed
@@ -61,9 +61,9 @@ class StreamGrouping(Generic[K, V]):
     ) -> TableStage[K, A]:
         keys, values = self.stream.key_serde, aggregation.value_serde
         store_name, node_name = self._names(aggregation.prefix, settings, name)
-        store = KeyValueStoreFactory(store_name, keys, values, settings)
-        supplier = KStreamAggregate(store, aggregation.initializer, aggregation.aggregator)
-        return self._table(node_name, supplier, keys, values)
+        store = StoreFactory(store_name, keys, values, settings)
+        operator = KStreamAggregate(store, aggregation)
+        return self._table(node_name, operator, keys, values)
 
     def aggregated_in_windows(
         self, windows: TimeWindows, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
@@ -71,9 +71,9 @@ class StreamGrouping(Generic[K, V]):
         keys, values = self.stream.key_serde, aggregation.value_serde
         store_name, node_name = self._names(aggregation.prefix, settings, name)
         store = WindowStoreFactory(store_name, keys, values, settings, windows)
-        supplier = KStreamWindowAggregate(store, aggregation.initializer, aggregation.aggregator)
+        operator = KStreamWindowAggregate(store, aggregation)
         windowed_keys = None if keys is None else TimeWindowedSerde(keys, windows.size_ms)
-        return self._table(node_name, supplier, windowed_keys, values)
+        return self._table(node_name, operator, windowed_keys, values)
 
     def _names(self, prefix: str, settings: Materialized, name: str | None) -> tuple[str, str]:
         """The names of the store and of the node. If both are generated, the store has the lower number."""
@@ -82,12 +82,12 @@ class StreamGrouping(Generic[K, V]):
         return store_name, naming.name_or_generated(name, prefix)
 
     def _table(
-        self, node_name: str, supplier: StoredTableSupplier, key_serde: Serde[KT] | None, value_serde: Serde[A] | None
+        self, node_name: str, operator: StoredTableOperator, key_serde: Serde[KT] | None, value_serde: Serde[A] | None
     ) -> TableStage[KT, A]:
         stream = self.stream
         if stream.repartition_required:
-            stream = self._repartitioned(self._repartition_name or supplier.store.name)
-        return stream.make_table(node_name, supplier, key_serde, value_serde)
+            stream = self._repartitioned(self._repartition_name or operator.store.name)
+        return stream.make_table(node_name, operator, key_serde, value_serde)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
         """The stream behind the repartition topic. Each call takes three numbers for generated names, as in Kafka, even
@@ -116,12 +116,12 @@ class TableGrouping(Generic[K, V]):
         graph, keys = changes.graph, changes.key_serde
         # as in Kafka, a generated store name has this prefix even if the operation is a reduce
         store_name = settings.name or graph.naming.store("KTABLE-AGGREGATE-")
-        factory = KeyValueStoreFactory(store_name, keys, aggregation.value_serde, settings)
-        supplier = KTableAggregate(factory, aggregation.initializer, aggregation.adder, aggregation.subtractor)
+        factory = StoreFactory(store_name, keys, aggregation.value_serde, settings)
+        operator = KTableAggregate(factory, aggregation)
         sink = graph.naming.name_or_generated(name, "KSTREAM-SINK-", "-sink")
         source = graph.naming.name_or_generated(name, "KSTREAM-SOURCE-", "-source")
         node_name = graph.naming.name_or_generated(name, aggregation.prefix)
         if self._repartition is None or self._repartition_name is None:
             topic = (self._repartition_name or store_name) + REPARTITION_SUFFIX
-            self._repartition = GroupedTableRepartitionNode(topic, sink, source, keys, changes.value_serde)
-        return changes.repartitioned(self._repartition).make_table(node_name, supplier, keys, aggregation.value_serde)
+            self._repartition = GroupedTableRepartitionNode(source, topic, sink, keys, changes.value_serde)
+        return changes.repartitioned(self._repartition).make_table(node_name, operator, keys, aggregation.value_serde)

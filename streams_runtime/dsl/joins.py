@@ -17,122 +17,68 @@ so no later change of the first table removes the row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.materialized import StoreFactory
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.dsl.table_operators import Getter, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
-from streams_runtime.reporting.losses import DropReason
 
 Joiner = Callable[[Any, Any], Any]
 """Gives the result for the two values. None stands for a value that a left join does not find."""
 
 
-class StreamTableJoinProcessor(Operator):
+def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
     """Leaves out a record without key or value, and one whose key is not in the table."""
+    get = table.getter(context)
 
-    def __init__(self, table: TableSupplier, joiner: Joiner) -> None:
-        self._table = table
-        self._joiner = joiner
+    def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        if key is None or value is None:
+            context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
+            return
+        found = get(key)
+        if found is not None:
+            child(key, joiner(value, found[1]), timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        get, joiner = self._table.getter(context), self._joiner
-
-        def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            if key is None or value is None:
-                context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
-                return
-            found = get(key)
-            if found is not None:
-                child(key, joiner(value, found[1]), timestamp_ms, headers)
-
-        return join
+    return join
 
 
-class StreamTableLeftJoinProcessor(Operator):
+def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
     """Leaves out a record without value. A record without key is joined with None (KIP-962)."""
+    get = table.getter(context)
 
-    def __init__(self, table: TableSupplier, joiner: Joiner) -> None:
-        self._table = table
-        self._joiner = joiner
+    def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        if value is None:
+            context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
+            return
+        found = None if key is None else get(key)
+        child(key, joiner(value, None if found is None else found[1]), timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        get, joiner = self._table.getter(context), self._joiner
-
-        def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            if value is None:
-                context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
-                return
-            found = None if key is None else get(key)
-            child(key, joiner(value, None if found is None else found[1]), timestamp_ms, headers)
-
-        return left_join
+    return left_join
 
 
-class JoinSide:
-    """Makes the operators of one side of a join of two tables. `joiner` takes this side's value first.
+@dataclass(eq=False, repr=False)
+class JoinSide(Operator):
+    """One side of a join of two tables. `joiner` takes this side's value first.
 
     `needs_this`, `needs_other`: whether a result needs the value of this side, and of the other one. An inner join
     needs both. A left join needs the value of its left table, which is the other one for its right side.
     """
 
-    def __init__(
-        self, this: TableSupplier, other: TableSupplier, joiner: Joiner, *, needs_this: bool, needs_other: bool
-    ) -> None:
-        self.this = this
-        self.other = other
-        self.joiner = joiner
-        self.needs_this = needs_this
-        self.needs_other = needs_other
-        self.sends_old_values = False
-
-    def __call__(self) -> Operator:
-        return JoinSideProcessor(self)
-
-    def joined(self, value: Any, other: Any) -> Any:
-        """The result; None if a value that it needs is missing."""
-        if (value is None and self.needs_this) or (other is None and self.needs_other):
-            return None
-        return self.joiner(value, other)
-
-
-def inner_join(left: TableSupplier, right: TableSupplier, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """The sides of a join for the keys that both tables have."""
-    return (
-        JoinSide(left, right, joiner, needs_this=True, needs_other=True),
-        JoinSide(right, left, _Reversed(joiner), needs_this=True, needs_other=True),
-    )
-
-
-def left_join(left: TableSupplier, right: TableSupplier, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """The sides of a join for all keys of the left table, which sends old values from now on."""
-    left.send_old_values(keep_store=True)
-    return (
-        JoinSide(left, right, joiner, needs_this=True, needs_other=False),
-        JoinSide(right, left, _Reversed(joiner), needs_this=False, needs_other=True),
-    )
-
-
-class _Reversed:
-    """A joiner that takes the right side's value first. It is a class because it has to be pickled."""
-
-    def __init__(self, joiner: Joiner) -> None:
-        self._joiner = joiner
-
-    def __call__(self, value: Any, other: Any) -> Any:
-        return self._joiner(other, value)
-
-
-class JoinSideProcessor(Operator):
-    def __init__(self, side: JoinSide) -> None:
-        self._side = side
+    this: TableOperator
+    other: TableOperator
+    joiner: Joiner
+    needs_this: bool = field(kw_only=True)
+    needs_other: bool = field(kw_only=True)
+    sends_old_values: bool = field(default=False, init=False)
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        side = self._side
-        get_other, get_flushed_other = side.other.getter(context), side.other.getter(context, flushed=True)
-        joined, wants_old = side.joined, side.sends_old_values
-        needs_other, needs_both = side.needs_other, side.needs_this and side.needs_other
+        get_other, get_flushed_other = self.other.getter(context), self.other.getter(context, flushed=True)
+        joined, wants_old = self.joined, self.sends_old_values
+        needs_other, needs_both = self.needs_other, self.needs_this and self.needs_other
 
         def join(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
@@ -154,17 +100,60 @@ class JoinSideProcessor(Operator):
 
         return join
 
+    def joined(self, value: Any, other: Any) -> Any:
+        """The result; None if a value that it needs is missing."""
+        if (value is None and self.needs_this) or (other is None and self.needs_other):
+            return None
+        return self.joiner(value, other)
 
-class KTableKTableJoin(TableSupplier):
-    """Makes the operators that merge both sides. They keep the result if the user has named a store."""
+
+def inner_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
+    """The sides of a join for the keys that both tables have."""
+    return (
+        JoinSide(left, right, joiner, needs_this=True, needs_other=True),
+        JoinSide(right, left, partial(_reversed, joiner), needs_this=True, needs_other=True),
+    )
+
+
+def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
+    """The sides of a join for all keys of the left table, which sends old values from now on."""
+    left.send_old_values(keep_store=True)
+    return (
+        JoinSide(left, right, joiner, needs_this=True, needs_other=False),
+        JoinSide(right, left, partial(_reversed, joiner), needs_this=False, needs_other=True),
+    )
+
+
+def _reversed(joiner: Joiner, value: Any, other: Any) -> Any:
+    """The result of a joiner that takes the right side's value first."""
+    return joiner(other, value)
+
+
+class KTableKTableJoin(TableOperator):
+    """Merges both sides. It keeps the result if the user has named a store."""
 
     def __init__(self, left: JoinSide, right: JoinSide, store: StoreFactory | None) -> None:
         super().__init__(store)
         self.left = left
         self.right = right
 
-    def __call__(self) -> Operator:
-        return JoinMergeProcessor(self.store_name, self.sends_old_values)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        wants_old = self.sends_old_values
+        entries, forwards_on_flush, current = None, False, context.current
+        if self.store is not None:
+            entries, forwards_on_flush = self.opened(child, context)
+
+        def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            new, old = change
+            if entries is not None:
+                current.timestamp_ms, current.headers = timestamp_ms, headers
+                entries.put(
+                    entries.stored_key_of(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms
+                )
+            if not forwards_on_flush:
+                child(key, (new, old if wants_old else None), timestamp_ms, headers)
+
+        return merge
 
     def send_old_values(self, *, keep_store: bool) -> bool:
         for side in (self.left, self.right):
@@ -198,28 +187,3 @@ class KTableKTableJoin(TableSupplier):
             return None if value is None else (newest_ms, value)
 
         return get
-
-
-class JoinMergeProcessor(Operator):
-    def __init__(self, store: str | None, sends_old_values: bool) -> None:
-        self._store = store
-        self._sends_old_values = sends_old_values
-
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        wants_old = self._sends_old_values
-        entries, forwards_on_flush, current = None, False, context.current
-        if self._store is not None:
-            entries = context.state_store(self._store).entry_access()
-            forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
-
-        def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
-            new, old = change
-            if entries is not None:
-                current.timestamp_ms, current.headers = timestamp_ms, headers
-                entries.put(
-                    entries.stored_key_of(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms
-                )
-            if not forwards_on_flush:
-                child(key, (new, old if wants_old else None), timestamp_ms, headers)
-
-        return merge

@@ -6,14 +6,15 @@ Source: `Materialized`, `MaterializedInternal`, `StoreFactory`, `KeyValueStoreMa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from assignor.errors import IllegalArgumentError
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.serdes import DefaultSerde, Serde
+from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.builders import timestamped_key_value_store, timestamped_window_store
 from streams_runtime.state_stores.state_store import StoreBuilder
 
@@ -47,17 +48,9 @@ def checked_settings(store: StoreArgument) -> Materialized:
     return settings
 
 
-class StoreFactory(Protocol):
-    """Makes the builder of a store of this name when the topology is built. Source: `StoreFactory`."""
-
-    @property
-    def name(self) -> str: ...
-    def builder(self) -> StoreBuilder: ...
-
-
 @dataclass(frozen=True, slots=True)
-class KeyValueStoreFactory:
-    """A timestamped key-value store."""
+class StoreFactory:
+    """Makes the builder of a store of this name when the topology is built: here of a timestamped key-value store."""
 
     name: str
     key_serde: Serde[Any] | None
@@ -65,24 +58,24 @@ class KeyValueStoreFactory:
     settings: Materialized
 
     def builder(self) -> StoreBuilder:
-        return timestamped_key_value_store(
-            self.name,
-            self.key_serde or DefaultSerde("key", self.name),
-            self.value_serde or DefaultSerde("value", self.name),
-            persistent=self.settings.persistent,
-            changelog=self.settings.changelog,
-            caching=self.settings.caching,
-        )
+        return timestamped_key_value_store(**self.arguments())
+
+    def arguments(self) -> dict[str, Any]:
+        """Of a store of any kind, by name."""
+        return {
+            "name": self.name,
+            "key_serde": self.key_serde or DefaultSerde("key", self.name),
+            "value_serde": self.value_serde or DefaultSerde("value", self.name),
+            "persistent": self.settings.persistent,
+            "changelog": self.settings.changelog,
+            "caching": self.settings.caching,
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class WindowStoreFactory:
+class WindowStoreFactory(StoreFactory):
     """A timestamped window store."""
 
-    name: str
-    key_serde: Serde[Any] | None
-    value_serde: Serde[Any] | None
-    settings: Materialized
     windows: TimeWindows
 
     def __post_init__(self) -> None:
@@ -100,13 +93,5 @@ class WindowStoreFactory:
         return self.windows.size_ms + self.windows.grace_ms if given_ms is None else given_ms
 
     def builder(self) -> StoreBuilder:
-        return timestamped_window_store(
-            self.name,
-            self.key_serde or DefaultSerde("key", self.name),
-            self.value_serde or DefaultSerde("value", self.name),
-            retention_ms=self.retention_ms,
-            window_size_ms=self.windows.size_ms,
-            persistent=self.settings.persistent,
-            changelog=self.settings.changelog,
-            caching=self.settings.caching,
-        )
+        times: dict[str, Any] = {"retention_ms": self.retention_ms, "window_size_ms": self.windows.size_ms}
+        return timestamped_window_store(**self.arguments(), **times)

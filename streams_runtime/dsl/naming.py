@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from assignor.errors import TopologyError
-from assignor.legal_names import LONGEST_NAME, is_legal_name
+from assignor.names.legal_names import LONGEST_NAME, is_legal_name
 
 REPARTITION_SUFFIX = "-repartition"
 

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.common.clock import duration_text
+from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.materialized import StoreFactory, WindowStoreFactory
-from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
-from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.processors.context import NodeContext, Operator, Receiver
-from streams_runtime.reporting.losses import DropReason
+from streams_runtime.dsl.table_operators import Getter, StoredTableOperator
+from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
@@ -55,14 +55,9 @@ def nothing() -> None:
     return None
 
 
-class ReducerAsAggregator:
-    """The first value is the first aggregate. A class, so that it can be pickled whenever the reducer can."""
-
-    def __init__(self, reducer: Reducer) -> None:
-        self.reducer = reducer
-
-    def __call__(self, key: Any, value: Any, aggregate: Any) -> Any:
-        return value if aggregate is None else self.reducer(aggregate, value)
+def added_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any:
+    """The aggregate of a reducer. The first value is the first aggregate."""
+    return value if aggregate is None else reducer(aggregate, value)
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
@@ -80,100 +75,70 @@ class StreamAggregation(Generic[A]):
 
     @classmethod
     def by_reducer(cls, reducer: Reducer, value_serde: Serde[A] | None) -> StreamAggregation[A]:
-        return cls("KSTREAM-REDUCE-", nothing, ReducerAsAggregator(reducer), value_serde)
+        return cls("KSTREAM-REDUCE-", nothing, partial(added_by, reducer), value_serde)
 
 
 COUNT = StreamAggregation.by(zero, one_more, LONG)
 
 
-class KStreamAggregate(StoredTableSupplier):
-    """Makes the operators of a count, an aggregate or a reduce."""
+class KStreamAggregate(StoredTableOperator):
+    """A count, an aggregate or a reduce."""
 
-    def __init__(self, store: StoreFactory, initializer: Initializer, aggregator: Aggregator) -> None:
+    def __init__(self, store: StoreFactory, aggregation: StreamAggregation[Any]) -> None:
         super().__init__(store)
-        self.initializer = initializer
-        self.aggregator = aggregator
-
-    def __call__(self) -> Operator:
-        return StreamAggregateProcessor(self.store.name, self.initializer, self.aggregator, self.sends_old_values)
-
-
-class StreamAggregateProcessor(Operator):
-    def __init__(self, store: str, initializer: Initializer, aggregator: Aggregator, wants_old: bool) -> None:
-        self._store = store
-        self._initializer = initializer
-        self._aggregator = aggregator
-        self._wants_old = wants_old
+        self.aggregation = aggregation
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self._store).entry_access()
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._wants_old)
-        return aggregation(
-            entries,
-            self._initializer,
-            self._aggregator,
-            None if forwards_on_flush else child,
-            context,
-            wants_old=self._wants_old,
+        entries, forwards_on_flush = self.opened(child, context)
+        return self._aggregate(entries, None if forwards_on_flush else child, context)
+
+    def _aggregate(self, entries: EntryAccess, child: Receiver | None, context: NodeContext) -> Callable[..., None]:
+        """The receiver that updates the aggregate of each record's key. For the aggregate of a window, it also takes
+        the aggregate's key as `EntryAccess.stored_key_of` gives it, and its key in the table, for `child`.
+
+        `child`: gets each change at once; None if the store hands the changes on when its record cache is flushed.
+        """
+        stored_key_of, get, put, read, write = (
+            entries.stored_key_of,
+            entries.get,
+            entries.put,
+            entries.read,
+            entries.write,
         )
+        initializer, aggregator = self.aggregation.initializer, self.aggregation.aggregator
+        reads_old = self.sends_old_values and child is not None
+        current = context.current
+
+        def aggregate(
+            key: Any, value: Any, timestamp_ms: int, headers: Headers, stored_key: Any = None, table_key: Any = None
+        ) -> None:
+            if stored_key is None:
+                if key is None or value is None:
+                    context.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
+                    return
+                stored_key, table_key = stored_key_of(key), key
+            current.timestamp_ms, current.headers = timestamp_ms, headers
+            stored, old = get(stored_key), None
+            if stored is None:
+                new = aggregator(key, value, initializer())
+            else:
+                so_far_ms, so_far = read(stored)
+                if so_far_ms > timestamp_ms:
+                    timestamp_ms = so_far_ms
+                if reads_old:
+                    old = read(stored)[1]  # not `so_far`: the user's function may change it in place
+                new = aggregator(key, value, so_far)
+            put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
+            if child is not None:
+                child(table_key, (new, old), timestamp_ms, headers)
+
+        return aggregate
 
 
-def aggregation(
-    entries: EntryAccess,
-    initializer: Initializer,
-    aggregator: Aggregator,
-    child: Receiver | None,
-    context: NodeContext,
-    *,
-    wants_old: bool,
-) -> Callable[..., None]:
-    """The receiver that updates the aggregate of each record's key. For the aggregate of a window, it also takes the
-    aggregate's key as `EntryAccess.stored_key_of` gives it, and its key in the table, for `child`.
-
-    `child`: gets each change at once; None if the store hands the changes on when its record cache is flushed.
-    `wants_old`: whether `child` needs the old value of a change.
-    """
-    stored_key_of, get, put, read, write = entries.stored_key_of, entries.get, entries.put, entries.read, entries.write
-    reads_old = wants_old and child is not None
-    current = context.current
-
-    def aggregate(
-        key: Any, value: Any, timestamp_ms: int, headers: Headers, stored_key: Any = None, table_key: Any = None
-    ) -> None:
-        if stored_key is None:
-            if key is None or value is None:
-                context.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
-                return
-            stored_key, table_key = stored_key_of(key), key
-        current.timestamp_ms, current.headers = timestamp_ms, headers
-        stored, old = get(stored_key), None
-        if stored is None:
-            new = aggregator(key, value, initializer())
-        else:
-            so_far_ms, so_far = read(stored)
-            if so_far_ms > timestamp_ms:
-                timestamp_ms = so_far_ms
-            if reads_old:
-                old = read(stored)[1]  # not `so_far`: the user's function may change it in place
-            new = aggregator(key, value, so_far)
-        put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
-        if child is not None:
-            child(table_key, (new, old), timestamp_ms, headers)
-
-    return aggregate
-
-
-class KStreamWindowAggregate(StoredTableSupplier):
-    def __init__(self, store: WindowStoreFactory, initializer: Initializer, aggregator: Aggregator) -> None:
-        super().__init__(store)
+class KStreamWindowAggregate(KStreamAggregate):
+    def __init__(self, store: WindowStoreFactory, aggregation: StreamAggregation[Any]) -> None:
+        super().__init__(store, aggregation)
         self.windows = store.windows
-        self.initializer = initializer
-        self.aggregator = aggregator
-
-    def __call__(self) -> Operator:
-        return WindowAggregateProcessor(
-            self.store.name, self.windows, self.initializer, self.aggregator, self.sends_old_values
-        )
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
@@ -186,38 +151,13 @@ class KStreamWindowAggregate(StoredTableSupplier):
 
         return get
 
-
-class WindowAggregateProcessor(Operator):
-    def __init__(
-        self,
-        store: str,
-        windows: TimeWindows,
-        initializer: Initializer,
-        aggregator: Aggregator,
-        wants_old: bool,
-    ) -> None:
-        self._store = store
-        self._windows = windows
-        self._initializer = initializer
-        self._aggregator = aggregator
-        self._wants_old = wants_old
-        self._stream_time_ms = -1
-
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self._store).entry_access()
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._wants_old)
-        aggregate = aggregation(
-            entries,
-            self._initializer,
-            self._aggregator,
-            # guarded: after an error below, the other windows are updated
-            None if forwards_on_flush else context.guarded(child),
-            context,
-            wants_old=self._wants_old,
-        )
+        entries, forwards_on_flush = self.opened(child, context)
+        # guarded: after an error below, the other windows are updated
+        aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)
-        windows, size_ms, grace_ms = self._windows, self._windows.size_ms, self._windows.grace_ms
+        windows, size_ms, grace_ms = self.windows, self.windows.size_ms, self.windows.grace_ms
         starts = range(0)
         from_ms = to_ms = 0  # timestamps from `from_ms` to before `to_ms` are in the windows with these starts
 
@@ -226,9 +166,9 @@ class WindowAggregateProcessor(Operator):
             if key is None:
                 context.drop(DropReason.NULL_KEY, "null key")
                 return
-            if timestamp_ms > self._stream_time_ms:
-                self._stream_time_ms = timestamp_ms
-            close_ms = self._stream_time_ms - grace_ms
+            if timestamp_ms > context.stream_time_ms:
+                context.stream_time_ms = timestamp_ms
+            close_ms = context.stream_time_ms - grace_ms
             if not from_ms <= timestamp_ms < to_ms:  # most records are in the windows of the record before
                 starts = windows.starts_for(timestamp_ms)
                 from_ms, to_ms = windows.timestamp_range_of(starts)
@@ -247,7 +187,7 @@ class WindowAggregateProcessor(Operator):
         """Gives the function that drops a record for a closed window. The record counts once for each closed window, as
         in Kafka.
         """
-        size_ms, grace = self._windows.size_ms, duration_text(self._windows.grace_ms)
+        size_ms, grace = self.windows.size_ms, duration_text(self.windows.grace_ms)
         longest_lateness_ms = -1
 
         def drop(start_ms: int, timestamp_ms: int, close_ms: int) -> None:

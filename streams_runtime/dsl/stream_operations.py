@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
-from streams_runtime.dsl.materialized import KeyValueStoreFactory, Materialized, StoreArgument, checked_settings
+from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.naming import checked_name
-from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
-from streams_runtime.dsl.stage import Stage, TableStage
-from streams_runtime.dsl.stream_processors import KStreamBranch, PassThrough
-from streams_runtime.dsl.table_source import KTableSource
-from streams_runtime.dsl.table_supplier import TableSupplier
+from streams_runtime.dsl.repartitioning import RepartitionNames, RepartitionNode
+from streams_runtime.dsl.stream_processors import StreamOperator, branching, passing_on
+from streams_runtime.dsl.streams_graph import Stage, TableStage
+from streams_runtime.dsl.table_operators import KTableSource
 from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import NodeSupplier
@@ -27,7 +25,6 @@ from streams_runtime.serdes import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
-A = TypeVar("A")
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
@@ -50,38 +47,19 @@ def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, 
     return replace(stream.then(node), value_serde=None)
 
 
-def with_store(
-    stream: Stage[K, Any],
-    prefix: str,
-    supplier: Callable[[KeyValueStoreFactory], TableSupplier],
-    value_serde: Serde[A] | None,
-    store: Materialized,
-    name: str | None,
-) -> TableStage[K, A]:
-    """An operation with a key-value store of its own. Its task gets all records of a key: the stream is repartitioned
-    first if the key may have changed.
-
-    `supplier`: called with the factory of the store, returns the supplier of the operators. `value_serde`: the serde of
-    the values in the store and in the result. The node takes its generated number before the store. The result of an
-    operation that forwards at once may serve as a stream; if its operator changes values, set `node.changes_value` of
-    the result.
+def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
+    """The newest value of every key. Its task gets all records of a key: the stream is repartitioned first if the key
+    may have changed. The node takes its generated number before the store.
     """
-    naming = stream.graph.naming
+    settings, naming, prefix = checked_settings(store), stream.graph.naming, "KSTREAM-TOTABLE-"
     node_name = naming.name_or_generated(name, prefix)
-    store_name = store.name or naming.store(prefix)
-    keys = stream.key_serde
+    store_name = settings.name or naming.store(prefix)
+    keys, values = stream.key_serde, stream.value_serde
     if stream.repartition_required:
         names = RepartitionNames.of_stream(naming, node_name)
-        stream = stream.repartitioned(RepartitionNode(names, keys, stream.value_serde))
-    made = supplier(KeyValueStoreFactory(store_name, keys, value_serde, store))
-    return stream.make_table(node_name, made, keys, value_serde)
-
-
-def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
-    """The newest value of every key."""
-    settings = checked_settings(store)
-    supplier = partial(KTableSource, kept=settings.name is not None)
-    return with_store(stream, "KSTREAM-TOTABLE-", supplier, stream.value_serde, settings, name)
+        stream = stream.repartitioned(RepartitionNode(names, keys, values))
+    factory = StoreFactory(store_name, keys, values, settings)
+    return stream.make_table(node_name, KTableSource(factory, kept=settings.name is not None), keys, values)
 
 
 def processed(
@@ -94,14 +72,14 @@ def processed(
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
-    node = ProcessorGraphNode(node_name, supplier, connected_stores=stores, changes_key=True, changes_value=True)
+    node = ProcessorGraphNode(node_name, supplier, connected_stores=tuple(stores), changes_key=True, changes_value=True)
     return replace(stream.then(node), key_serde=None, value_serde=None, repartition_required=True)
 
 
 def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K, V]:
     """The result has no serdes, because those of the two streams may differ."""
     sources = stream.joined_sources(other)
-    node = MergeNode(stream.graph.naming.name_or_generated(name, "KSTREAM-MERGE-"), PassThrough)
+    node = MergeNode(stream.graph.naming.name_or_generated(name, "KSTREAM-MERGE-"), StreamOperator(passing_on))
     stream.graph.add(node, [stream.node, other.node])
     required = stream.repartition_required or other.repartition_required
     return Stage(stream.graph, node, sources, None, None, repartition_required=required)
@@ -139,7 +117,7 @@ def joined(
     """A join of a stream with a table. `stream`: as `JoinInputs` gives it."""
     sources = stream.copartition_with(table)
     node_name = stream.graph.naming.name_or_generated(name, prefix)
-    node = ProcessorGraphNode(node_name, supplier, connected_stores=table.supplier.view())
+    node = ProcessorGraphNode(node_name, supplier, connected_stores=table.operator.view())
     return replace(stream.then(node), sources=sources, value_serde=None)
 
 
@@ -172,10 +150,10 @@ class Branches(Generic[K, V]):
 
     def __init__(self, stream: Stage[K, V], name: str | None) -> None:
         self._stream = stream
-        # `KStreamBranch` gets this list when the topology is built. Until then, `add` appends to it.
+        # `branching` reads this list when a task starts. Until the topology is built, `add` appends to it.
         self._branches: list[tuple[Callable[[K, V], bool] | None, str]] = []
         split_name = stream.graph.naming.name_or_generated(name, "KSTREAM-BRANCH-")
-        self._split = ProcessorGraphNode(split_name, partial(KStreamBranch, self._branches))
+        self._split = ProcessorGraphNode(split_name, StreamOperator(branching, self._branches))
         stream.graph.add(self._split, [stream.node])
 
     def add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> Stage[K, V]:
@@ -183,4 +161,4 @@ class Branches(Generic[K, V]):
         name = checked_name(self._split.name + (str(len(self._branches) + 1) if suffix is None else suffix))
         self._branches.append((predicate, name))
         self._stream.graph.naming.processor(name)  # as in Kafka, a branch takes a number even if it has a name
-        return replace(self._stream, node=self._split).then(ProcessorGraphNode(name, PassThrough))
+        return replace(self._stream, node=self._split).then(ProcessorGraphNode(name, StreamOperator(passing_on)))

@@ -1,218 +1,251 @@
-"""Stateless operators of streams. They call the user's function once for each record.
+"""Stateless operators of streams. They call the user's function with each record, or with a batch as columns.
 
-Records keep their headers and timestamps. An operator that hands on several rows calls `context.guarded(child)`: if one
-row fails and the handler decides to go on, the next row follows.
+Each function here makes the receiver of an operator, from the function of the user and from `child` and `context`,
+which `Operator.connect` gets. Records keep their headers and timestamps. An operator that hands on several rows calls
+`context.guarded(child)`: if one row fails and the handler decides to go on, the next row follows.
 Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
 `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
+
+Batches: `Processor` says which records make a batch. A function treats each row alone, so that its results do not
+depend on where a batch ends. Records keep their headers, and their timestamps if the function gives no others. If the
+function raises an error, it is called again with one record at a time, and the handler decides about each record for
+which this call fails as well; with `retries_one_by_one=False`, the handler decides about each record of the
+batch. A result of the wrong shape (`WrongBatchResult`) ends the thread, and no handler is called. None in Kafka: each
+row is treated as by `KStreamMap`, `KStreamMapValues` and `KStreamFilter`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from streams_runtime.common.errors import WrongBatchResult
+from streams_runtime.common.losses import DropReason
+from streams_runtime.common.record_columns import RecordColumns, column
 from streams_runtime.common.records import Headers
+from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
-from streams_runtime.reporting.losses import DropReason
 
 
-class KStreamMap(Operator):
-    def __init__(self, mapper: Callable[[Any, Any], tuple[Any, Any]]) -> None:
-        self._mapper = mapper
+class StreamOperator(Operator):
+    """`receiver`: one of the functions of this kind. `arguments`: its arguments before `child` and `context`."""
+
+    def __init__(self, receiver: Callable[..., Receiver], *arguments: Any) -> None:
+        self._receiver = receiver
+        self._arguments = arguments
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        mapper = self._mapper
-
-        def map_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            new_key, new_value = mapper(key, value)
-            child(new_key, new_value, timestamp_ms, headers)
-
-        return map_
+        return self._receiver(*self._arguments, child, context)
 
 
-class KStreamSelectKey(Operator):
+def mapping(mapper: Callable[[Any, Any], tuple[Any, Any]], child: Receiver, context: NodeContext) -> Receiver:
+    def map_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        new_key, new_value = mapper(key, value)
+        child(new_key, new_value, timestamp_ms, headers)
+
+    return map_
+
+
+def selecting_keys(selector: Callable[[Any, Any], Any], child: Receiver, context: NodeContext) -> Receiver:
     """In Kafka a `KStreamMap` does this."""
 
-    def __init__(self, selector: Callable[[Any, Any], Any]) -> None:
-        self._selector = selector
+    def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        child(selector(key, value), value, timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        selector = self._selector
-
-        def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            child(selector(key, value), value, timestamp_ms, headers)
-
-        return select_key
+    return select_key
 
 
-class KStreamFlatMap(Operator):
-    def __init__(self, mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]) -> None:
-        self._mapper = mapper
+def flat_mapping(
+    mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]], child: Receiver, context: NodeContext
+) -> Receiver:
+    hand_on = context.guarded(child)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, context.guarded(child)
+    def flat_map(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        for new_key, new_value in mapper(key, value):
+            hand_on(new_key, new_value, timestamp_ms, headers)
 
-        def flat_map(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            for new_key, new_value in mapper(key, value):
-                hand_on(new_key, new_value, timestamp_ms, headers)
-
-        return flat_map
+    return flat_map
 
 
-class KStreamMapValues(Operator):
-    def __init__(self, mapper: Callable[[Any], Any]) -> None:
-        self._mapper = mapper
+def mapping_values(mapper: Callable[[Any], Any], child: Receiver, context: NodeContext) -> Receiver:
+    def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        child(key, mapper(value), timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        mapper = self._mapper
-
-        def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            child(key, mapper(value), timestamp_ms, headers)
-
-        return map_values
+    return map_values
 
 
-class KStreamMapValuesWithKey(Operator):
-    def __init__(self, mapper: Callable[[Any, Any], Any]) -> None:
-        self._mapper = mapper
+def mapping_values_with_key(mapper: Callable[[Any, Any], Any], child: Receiver, context: NodeContext) -> Receiver:
+    def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        child(key, mapper(key, value), timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        mapper = self._mapper
-
-        def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            child(key, mapper(key, value), timestamp_ms, headers)
-
-        return map_values
+    return map_values
 
 
-class KStreamFlatMapValues(Operator):
-    def __init__(self, mapper: Callable[[Any], Iterable[Any]]) -> None:
-        self._mapper = mapper
+def flat_mapping_values(mapper: Callable[[Any], Iterable[Any]], child: Receiver, context: NodeContext) -> Receiver:
+    hand_on = context.guarded(child)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, context.guarded(child)
+    def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        for new_value in mapper(value):
+            hand_on(key, new_value, timestamp_ms, headers)
 
-        def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            for new_value in mapper(value):
-                hand_on(key, new_value, timestamp_ms, headers)
-
-        return flat_map_values
+    return flat_map_values
 
 
-class KStreamFlatMapValuesWithKey(Operator):
-    def __init__(self, mapper: Callable[[Any, Any], Iterable[Any]]) -> None:
-        self._mapper = mapper
+def flat_mapping_values_with_key(
+    mapper: Callable[[Any, Any], Iterable[Any]], child: Receiver, context: NodeContext
+) -> Receiver:
+    hand_on = context.guarded(child)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, context.guarded(child)
+    def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        for new_value in mapper(key, value):
+            hand_on(key, new_value, timestamp_ms, headers)
 
-        def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            for new_value in mapper(key, value):
-                hand_on(key, new_value, timestamp_ms, headers)
-
-        return flat_map_values
+    return flat_map_values
 
 
-class KStreamFilter(Operator):
-    def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
-        self._predicate = predicate
+def filtering(predicate: Callable[[Any, Any], bool], child: Receiver, context: NodeContext) -> Receiver:
+    def filter_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        if predicate(key, value):
+            child(key, value, timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        predicate = self._predicate
-
-        def filter_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            if predicate(key, value):
-                child(key, value, timestamp_ms, headers)
-
-        return filter_
+    return filter_
 
 
-class KStreamFilterNot(Operator):
-    def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
-        self._predicate = predicate
+def filtering_out(predicate: Callable[[Any, Any], bool], child: Receiver, context: NodeContext) -> Receiver:
+    def filter_not(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        if not predicate(key, value):
+            child(key, value, timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        predicate = self._predicate
-
-        def filter_not(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            if not predicate(key, value):
-                child(key, value, timestamp_ms, headers)
-
-        return filter_not
+    return filter_not
 
 
-class NullKeyFilter(Operator):
+def leaving_out_null_keys(child: Receiver, context: NodeContext) -> Receiver:
     """Leaves out records without key before a repartition topic: the operation below the topic would drop them.
 
     Differs from Kafka: these records are counted, under a reason of their own. In Kafka a `KStreamFilter` leaves them
     out, and nothing counts them.
     """
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            if key is None:
-                context.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
-            else:
-                child(key, value, timestamp_ms, headers)
-
-        return null_key_filter
-
-
-class KStreamPeek(Operator):
-    def __init__(self, action: Callable[[Any, Any], object]) -> None:
-        self._action = action
-
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        action = self._action
-
-        def peek(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            action(key, value)
+    def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        if key is None:
+            context.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
+        else:
             child(key, value, timestamp_ms, headers)
 
-        return peek
+    return null_key_filter
 
 
-class ForeachProcessor(Operator):
-    def __init__(self, action: Callable[[Any, Any], object]) -> None:
-        self._action = action
+def peeking(action: Callable[[Any, Any], object], child: Receiver, context: NodeContext) -> Receiver:
+    def peek(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        action(key, value)
+        child(key, value, timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        action = self._action
-
-        def for_each(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            action(key, value)
-
-        return for_each
+    return peek
 
 
-class KStreamBranch(Operator):
+def ending(action: Callable[[Any, Any], object], child: Receiver, context: NodeContext) -> Receiver:
+    def for_each(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        action(key, value)
+
+    return for_each
+
+
+def branching(
+    branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]], child: Receiver, context: NodeContext
+) -> Receiver:
     """Hands a record to the first branch whose predicate is true, else to the default branch, if there is one.
 
     `branches`: a predicate and the name of a child for each branch. The default branch, which may stand anywhere
     among them, has the predicate None.
     """
+    chosen_by = [(predicate, context.child(name)) for predicate, name in branches if predicate is not None]
+    default = next((context.child(name) for predicate, name in branches if predicate is None), None)
 
-    def __init__(self, branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]]) -> None:
-        self._branches = [(predicate, child) for predicate, child in branches if predicate is not None]
-        self._default = next((child for predicate, child in branches if predicate is None), None)
+    def branch(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        for predicate, chosen in chosen_by:
+            if predicate(key, value):
+                chosen(key, value, timestamp_ms, headers)
+                return
+        if default is not None:
+            default(key, value, timestamp_ms, headers)
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        branches = [(predicate, context.child(name)) for predicate, name in self._branches]
-        default = None if self._default is None else context.child(self._default)
-
-        def branch(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            for predicate, chosen in branches:
-                if predicate(key, value):
-                    chosen(key, value, timestamp_ms, headers)
-                    return
-            if default is not None:
-                default(key, value, timestamp_ms, headers)
-
-        return branch
+    return branch
 
 
-class PassThrough(Operator):
+def passing_on(child: Receiver, context: NodeContext) -> Receiver:
     """Hands each record on as it is: the node of a merge of streams, or of one branch of a split stream."""
+    return child
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        return child
+
+AnyColumns = RecordColumns[Any, Any]
+
+
+class BatchOperationProcessor(Processor[Any, Any], ABC):
+    """The processor of one of these operations.
+
+    `operation`: the name of the operation. `expected_result`: the end of an error message, which says what the function
+    has to return.
+    """
+
+    operation = ""
+    expected_result = ""
+
+    def __init__(self, function: Callable[[AnyColumns], Any], retries_one_by_one: bool) -> None:
+        self._function = function
+        self.retries_one_by_one = retries_one_by_one
+
+    def init(self, context: ProcessorContext) -> None:
+        self._forward_batch = context.forward_batch
+
+    def process_batch(self, batch: AnyColumns) -> None:
+        returned = self._function(batch)
+        try:
+            rows = self.rows(batch, returned)
+        except WrongBatchResult as error:
+            raise WrongBatchResult(
+                f"the function of {self.operation} has returned what cannot be used ({error}): {self.expected_result}"
+            ) from error
+        self._forward_batch(rows)
+
+    @abstractmethod
+    def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
+        """The rows to forward. Raises WrongBatchResult if they cannot be made of `returned`."""
+
+
+class KStreamMapBatches(BatchOperationProcessor):
+    operation = "map_batches"
+    expected_result = (
+        "return a pair of columns (keys, values) with a row for each record, or RecordColumns, which may have any "
+        "number of rows: `batch.take(...)`, `batch.with_values(...)` or `RecordColumns(keys, values, timestamps_ms)`"
+    )
+
+    def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
+        if isinstance(returned, RecordColumns):
+            return returned
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise WrongBatchResult(f"a {type(returned).__name__}")
+        keys, values = returned
+        return batch.with_keys(keys).with_values(values)
+
+
+class KStreamMapValuesBatches(BatchOperationProcessor):
+    operation = "map_values_batches"
+    expected_result = "return a column with a value for each record, in the order of the batch"
+
+    def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
+        if isinstance(returned, RecordColumns):
+            raise WrongBatchResult("RecordColumns, of which the keys would not count")
+        return batch.with_values(returned)
+
+
+class KStreamFilterBatches(BatchOperationProcessor):
+    operation = "filter_batches"
+    expected_result = "return a column with True or False for each record, in the order of the batch"
+
+    def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
+        mask = column("flags", returned, len(batch)).as_list()
+        for flag in mask:
+            if flag is not True and flag is not False:  # NaN, for example, which counts as true
+                raise WrongBatchResult(f"{flag!r} among the flags")
+        return batch.where(mask)

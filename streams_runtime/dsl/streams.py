@@ -19,7 +19,6 @@ from typing import Any, Generic, TypeVar
 from assignor.errors import TopologyError
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.dsl import (
-    batch_processors,
     joins,
     stream_aggregates,
     stream_operations,
@@ -29,8 +28,9 @@ from streams_runtime.dsl import (
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import StoreArgument, checked_settings
-from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_aggregates import StreamAggregation
+from streams_runtime.dsl.stream_processors import StreamOperator
+from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
@@ -61,7 +61,7 @@ class KStream(Generic[K, V]):
     def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
         """A new key and value for each record."""
         check_functions("KStream.map", mapper=mapper)
-        supplier = partial(processors.KStreamMap, mapper)
+        supplier = StreamOperator(processors.mapping, mapper)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAP-", supplier, name))
 
     def flat_map(
@@ -69,31 +69,31 @@ class KStream(Generic[K, V]):
     ) -> KStream[K2, V2]:
         """Any number of new keys and values for each record."""
         check_functions("KStream.flat_map", mapper=mapper)
-        supplier = partial(processors.KStreamFlatMap, mapper)
+        supplier = StreamOperator(processors.flat_mapping, mapper)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-FLATMAP-", supplier, name))
 
     def select_key(self, selector: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
         """A new key for each record."""
         check_functions("KStream.select_key", selector=selector)
-        supplier = partial(processors.KStreamSelectKey, selector)
+        supplier = StreamOperator(processors.selecting_keys, selector)
         return KStream(stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name))
 
     def map_values(self, mapper: Callable[[V], V2], *, name: str | None = None) -> KStream[K, V2]:
         """A new value for each record."""
         check_functions("KStream.map_values", mapper=mapper)
-        supplier = partial(processors.KStreamMapValues, mapper)
+        supplier = StreamOperator(processors.mapping_values, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def map_values_with_key(self, mapper: Callable[[K, V], V2], *, name: str | None = None) -> KStream[K, V2]:
         """A new value for each record. The mapper must not change the key."""
         check_functions("KStream.map_values_with_key", mapper=mapper)
-        supplier = partial(processors.KStreamMapValuesWithKey, mapper)
+        supplier = StreamOperator(processors.mapping_values_with_key, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def flat_map_values(self, mapper: Callable[[V], Iterable[V2]], *, name: str | None = None) -> KStream[K, V2]:
         """Any number of new values for each record."""
         check_functions("KStream.flat_map_values", mapper=mapper)
-        supplier = partial(processors.KStreamFlatMapValues, mapper)
+        supplier = StreamOperator(processors.flat_mapping_values, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
 
     def flat_map_values_with_key(
@@ -101,19 +101,19 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:
         """Any number of new values for each record. The mapper must not change the key."""
         check_functions("KStream.flat_map_values_with_key", mapper=mapper)
-        supplier = partial(processors.KStreamFlatMapValuesWithKey, mapper)
+        supplier = StreamOperator(processors.flat_mapping_values_with_key, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
 
     def filter(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
         """The records for which the predicate is true."""
         check_functions("KStream.filter", predicate=predicate)
-        supplier = partial(processors.KStreamFilter, predicate)
+        supplier = StreamOperator(processors.filtering, predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
 
     def filter_not(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
         """The records for which the predicate is false."""
         check_functions("KStream.filter_not", predicate=predicate)
-        supplier = partial(processors.KStreamFilterNot, predicate)
+        supplier = StreamOperator(processors.filtering_out, predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
 
     def map_batches(
@@ -130,7 +130,7 @@ class KStream(Generic[K, V]):
         where a batch ends. `retries_one_by_one`: if it raises an error, call it again with one record after the other.
         """
         check_functions("KStream.map_batches", function=function)
-        supplier = partial(batch_processors.KStreamMapBatches, function, retries_one_by_one)
+        supplier = partial(processors.KStreamMapBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAPBATCHES-", supplier, name))
 
     def map_values_batches(
@@ -142,7 +142,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:
         """As `map_batches`, for new values only: the function returns one column."""
         check_functions("KStream.map_values_batches", function=function)
-        supplier = partial(batch_processors.KStreamMapValuesBatches, function, retries_one_by_one)
+        supplier = partial(processors.KStreamMapValuesBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUESBATCHES-", supplier, name))
 
     def filter_batches(
@@ -154,19 +154,19 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V]:
         """As `map_batches`, but the function returns True for each record that stays, and False for the others."""
         check_functions("KStream.filter_batches", function=function)
-        supplier = partial(batch_processors.KStreamFilterBatches, function, retries_one_by_one)
+        supplier = partial(processors.KStreamFilterBatches, function, retries_one_by_one)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTERBATCHES-", supplier, name))
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Call `action` with each record and hand the record on."""
         check_functions("KStream.peek", action=action)
-        supplier = partial(processors.KStreamPeek, action)
+        supplier = StreamOperator(processors.peeking, action)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-PEEK-", supplier, name))
 
     def for_each(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
         """Call `action` with each record; the stream ends here."""
         check_functions("KStream.for_each", action=action)
-        supplier = partial(processors.ForeachProcessor, action)
+        supplier = StreamOperator(processors.ending, action)
         stream_operations.unchanged(self._stage, "KSTREAM-FOREACH-", supplier, name)
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
@@ -243,7 +243,7 @@ class KStream(Generic[K, V]):
         `name`: the name of the node and of the repartition topic.
         """
         check_functions("KStream.group_by", selector=selector)
-        supplier = partial(processors.KStreamSelectKey, selector)
+        supplier = StreamOperator(processors.selecting_keys, selector)
         stage: Stage[K2, V] = stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name)
         return KGroupedStream(StreamGrouping(stage.with_serdes(key_serde, value_serde), name))
 
@@ -264,7 +264,7 @@ class KStream(Generic[K, V]):
         check_functions("KStream.join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        supplier = partial(joins.StreamTableJoinProcessor, table._stage.supplier, joiner)
+        supplier = StreamOperator(joins.joining_table, table._stage.operator, joiner)
         return KStream(stream_operations.joined(stage, table._stage, supplier, "KSTREAM-JOIN-", name))
 
     def left_join(
@@ -280,7 +280,7 @@ class KStream(Generic[K, V]):
         check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        supplier = partial(joins.StreamTableLeftJoinProcessor, table._stage.supplier, joiner)
+        supplier = StreamOperator(joins.left_joining_table, table._stage.operator, joiner)
         joined = stream_operations.joined(stage, table._stage, supplier, "KSTREAM-LEFTJOIN-", name)
         joined.node.takes_null_keys = True
         return KStream(joined)
@@ -452,7 +452,7 @@ class KTable(Generic[K, V]):
         """A new value for each entry. The mapper never gets None: a removal stays a removal."""
         check_functions("KTable.map_values", mapper=mapper)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(table_operations.with_new_values(self._stage, _WithoutKey(mapper), result, name))
+        return KTable(table_operations.with_new_values(self._stage, partial(_without_key, mapper), result, name))
 
     def map_values_with_key(
         self,
@@ -501,7 +501,7 @@ class KTable(Generic[K, V]):
         """The keys that both tables have. The topics of both must have the same number of partitions."""
         _check_kind("KTable.join", other, KTable)
         check_functions("KTable.join", joiner=joiner)
-        sides = joins.inner_join(self._stage.supplier, other._stage.supplier, joiner)
+        sides = joins.inner_join(self._stage.operator, other._stage.operator, joiner)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 
@@ -518,7 +518,7 @@ class KTable(Generic[K, V]):
         """All keys of this table. The other's value is None where it has none."""
         _check_kind("KTable.left_join", other, KTable)
         check_functions("KTable.left_join", joiner=joiner)
-        sides = joins.left_join(self._stage.supplier, other._stage.supplier, joiner)
+        sides = joins.left_join(self._stage.operator, other._stage.operator, joiner)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 
@@ -568,14 +568,8 @@ class KGroupedTable(Generic[K, V]):
         return KTable(self._grouping.aggregated(aggregation, store, name))
 
 
-class _WithoutKey(Generic[V, V2]):
-    """A mapper of values, called with the key as well. A class, so that it can be pickled."""
-
-    def __init__(self, mapper: Callable[[V], V2]) -> None:
-        self._mapper = mapper
-
-    def __call__(self, key: object, value: V) -> V2:
-        return self._mapper(value)
+def _without_key(mapper: Callable[[V], V2], key: object, value: V) -> V2:
+    return mapper(value)
 
 
 def _check_kind(operation: str, given: object, wanted: type) -> None:

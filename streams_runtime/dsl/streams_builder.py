@@ -13,11 +13,10 @@ from typing import TypeVar
 from assignor.errors import TopologyError
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
-from streams_runtime.dsl.materialized import KeyValueStoreFactory, StoreArgument, checked_settings
-from streams_runtime.dsl.stage import Stage, TableStage
+from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.streams import KStream, KTable
-from streams_runtime.dsl.streams_graph import StreamsGraph
-from streams_runtime.dsl.table_source import KTableSource
+from streams_runtime.dsl.streams_graph import Stage, StreamsGraph, TableStage
+from streams_runtime.dsl.table_operators import KTableSource
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import TimestampExtractor
 from streams_runtime.processors.topology import Topology, checked_topics
@@ -81,18 +80,18 @@ class StreamsBuilder:
         store_name = settings.name or naming.store(f"{topic}-")
         source_name = naming.name_or_generated(name, "KSTREAM-SOURCE-", "-source")
         table_name = naming.name_or_generated(name, "KTABLE-SOURCE-")
-        supplier = KTableSource(
-            KeyValueStoreFactory(store_name, key_serde, value_serde, settings), kept=settings.name is not None
+        operator = KTableSource(
+            StoreFactory(store_name, key_serde, value_serde, settings), kept=settings.name is not None
         )
         source = StreamSourceNode(source_name, (topic,), key_serde, value_serde, timestamp_extractor, auto_offset_reset)
-        node = TableSourceNode(table_name, source, supplier)
+        node = TableSourceNode(table_name, operator, source)
         self._graph.add(node)
-        stage = TableStage(self._graph, node, (source_name,), key_serde, value_serde, supplier=supplier)
+        stage = TableStage(self._graph, node, (source_name,), key_serde, value_serde, operator=operator)
         return KTable(stage)
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
         """A store for `KStream.process`."""
-        self._graph.add(StateStoreNode(store))
+        self._graph.add(StateStoreNode(store.name, store))
         return self
 
     def build(self, configs: StreamsConfig | Mapping[str, object] | None = None) -> Topology:

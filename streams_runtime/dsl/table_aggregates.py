@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from assignor.errors import StreamsError
@@ -18,12 +19,12 @@ from streams_runtime.dsl.stream_aggregates import (
     Aggregator,
     Initializer,
     Reducer,
-    ReducerAsAggregator,
+    added_by,
     nothing,
     one_more,
     zero,
 )
-from streams_runtime.dsl.table_supplier import StoredTableSupplier
+from streams_runtime.dsl.table_operators import StoredTableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.serdes import LONG, Serde, serde_for_topic
 
@@ -34,12 +35,8 @@ def one_less(key: Any, value: Any, aggregate: int) -> int:
     return aggregate - 1
 
 
-class ReducerAsSubtractor:
-    def __init__(self, reducer: Reducer) -> None:
-        self.reducer = reducer
-
-    def __call__(self, key: Any, value: Any, aggregate: Any) -> Any:
-        return self.reducer(aggregate, value)
+def subtracted_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any:
+    return reducer(aggregate, value)
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
@@ -61,45 +58,32 @@ class TableAggregation(Generic[A]):
     @classmethod
     def by_reducers(cls, adder: Reducer, subtractor: Reducer, value_serde: Serde[A] | None) -> TableAggregation[A]:
         """The first value of a group is its first aggregate."""
-        return cls("KTABLE-REDUCE-", nothing, ReducerAsAggregator(adder), ReducerAsSubtractor(subtractor), value_serde)
+        return cls("KTABLE-REDUCE-", nothing, partial(added_by, adder), partial(subtracted_by, subtractor), value_serde)
 
 
 COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 
 @dataclass(frozen=True)
-class KTableRepartitionMap:
-    """Makes `TableRepartitionMap`s. `topic`: the repartition topic without the application id; `key_serde`: for its
-    keys.
+class KTableRepartitionMap(Operator):
+    """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first.
+
+    Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. In Python,
+    1 equals True and 1.0, and NaN does not equal itself. `topic`: the repartition topic without the application id;
+    `key_serde`: for its keys.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
     topic: str
     key_serde: Serde[Any]
 
-    def __call__(self) -> Operator:
-        return TableRepartitionMap(self.selector, self.topic, self.key_serde)
-
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> KTableRepartitionMap:
         return replace(self, key_serde=change(self.key_serde))
 
-
-class TableRepartitionMap(Operator):
-    """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first.
-
-    Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. In Python,
-    1 equals True and 1.0, and NaN does not equal itself.
-    """
-
-    def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any]], topic: str, key_serde: Serde[Any]) -> None:
-        self._selector = selector
-        self._topic = topic
-        self._key_serde = key_serde
-
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        full_name = f"{context.application_id}-{self._topic}"  # every internal topic has this prefix
-        serialize = serde_for_topic(self._key_serde, full_name, is_key=True).serialize
-        selector, hand_on = self._selector, context.guarded(child)
+        full_name = f"{context.application_id}-{self.topic}"  # every internal topic has this prefix
+        serialize = serde_for_topic(self.key_serde, full_name, is_key=True).serialize
+        selector, hand_on = self.selector, context.guarded(child)
 
         def are_equal(one: Any, other: Any) -> bool:
             try:
@@ -126,46 +110,24 @@ class TableRepartitionMap(Operator):
         return repartition
 
 
-class KTableAggregate(StoredTableSupplier):
-    def __init__(
-        self, store: StoreFactory, initializer: Initializer, adder: Aggregator, subtractor: Aggregator
-    ) -> None:
-        super().__init__(store)
-        self.initializer = initializer
-        self.adder = adder
-        self.subtractor = subtractor
-
-    def __call__(self) -> Operator:
-        return TableAggregateProcessor(
-            self.store.name, self.initializer, self.adder, self.subtractor, self.sends_old_values
-        )
-
-
-class TableAggregateProcessor(Operator):
+class KTableAggregate(StoredTableOperator):
     """Subtracts first, then adds. Raises StreamsError for a record without key."""
 
-    def __init__(
-        self, store: str, initializer: Initializer, adder: Aggregator, subtractor: Aggregator, sends_old_values: bool
-    ) -> None:
-        self._store = store
-        self._initializer = initializer
-        self._adder = adder
-        self._subtractor = subtractor
-        self._sends_old_values = sends_old_values
+    def __init__(self, store: StoreFactory, aggregation: TableAggregation[Any]) -> None:
+        super().__init__(store)
+        self.aggregation = aggregation
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self._store).entry_access()
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
-        wants_old = self._sends_old_values and not forwards_on_flush
+        name, aggregation = self.store.name, self.aggregation
+        entries, forwards_on_flush = self.opened(child, context)
+        wants_old = self.sends_old_values and not forwards_on_flush
         stored_key_of, get, put, read, write, _, _ = entries
         current = context.current
-        initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
+        initializer, adder, subtractor = aggregation.initializer, aggregation.adder, aggregation.subtractor
 
         def aggregate(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                raise StreamsError(
-                    f"Record key for KTable aggregate operator with state {self._store} should not be null."
-                )
+                raise StreamsError(f"Record key for KTable aggregate operator with state {name} should not be null.")
             added, removed = change
             current.timestamp_ms, current.headers = timestamp_ms, headers
             stored_key = stored_key_of(key)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.graph_nodes import ProcessorGraphNode, TableJoinNode
 from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
-from streams_runtime.dsl.materialized import KeyValueStoreFactory, StoreArgument, checked_settings
-from streams_runtime.dsl.repartition_node import GroupedTableSelectNode
-from streams_runtime.dsl.stage import Stage, TableStage
-from streams_runtime.dsl.stream_processors import KStreamMapValues
-from streams_runtime.dsl.table_processors import KTableFilter, KTableMapValues, Mapper, Predicate
+from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
+from streams_runtime.dsl.repartitioning import GroupedTableSelectNode
+from streams_runtime.dsl.stream_processors import StreamOperator, mapping_values
+from streams_runtime.dsl.streams_graph import Stage, TableStage
+from streams_runtime.dsl.table_operators import KTableFilter, KTableMapValues, Mapper, Predicate
 from streams_runtime.serdes import Serde
 
 K = TypeVar("K")
@@ -51,8 +50,8 @@ def filtered(
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
     store = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-FILTER-")
-    supplier = KTableFilter(table.supplier, predicate, wanted, store)
-    return table.make_table(node_name, supplier, inherited.key_serde, inherited.value_serde)
+    operator = KTableFilter(table.operator, predicate, wanted, store)
+    return table.make_table(node_name, operator, inherited.key_serde, inherited.value_serde)
 
 
 def with_new_values(
@@ -61,14 +60,14 @@ def with_new_values(
     inherited = result.inheriting(table)
     store = _own_store(table, "KTABLE-MAPVALUES-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-MAPVALUES-")
-    supplier = KTableMapValues(table.supplier, mapper, store)
-    return table.make_table(node_name, supplier, inherited.key_serde, inherited.value_serde)
+    operator = KTableMapValues(table.operator, mapper, store)
+    return table.make_table(node_name, operator, inherited.key_serde, inherited.value_serde)
 
 
 def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
     """Every change as a record with the new value."""
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-TOSTREAM-")
-    node = ProcessorGraphNode(node_name, partial(KStreamMapValues, value_of_change))
+    node = ProcessorGraphNode(node_name, StreamOperator(mapping_values, value_of_change))
     table.graph.add(node, [table.node])
     return Stage(table.graph, node, table.sources, table.key_serde, table.value_serde)
 
@@ -80,7 +79,7 @@ def under_new_keys(
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")
     node = GroupedTableSelectNode(node_name, selector)
     table.graph.add(node, [table.node])
-    table.supplier.send_old_values(keep_store=True)
+    table.operator.send_old_values(keep_store=True)
     return Stage(table.graph, node, table.sources, None, None)
 
 
@@ -96,24 +95,24 @@ def joined(
     store = None
     if result.is_given:
         store_name = settings.name or naming.store("KTABLE-MERGE-")
-        store = KeyValueStoreFactory(store_name, inherited.key_serde, inherited.value_serde, settings)
+        store = StoreFactory(store_name, inherited.key_serde, inherited.value_serde, settings)
     merge_name = naming.name_or_generated(name, "KTABLE-MERGE-")
     sources = table.copartition_with(other)
     sides = (
         naming.name_or_generated(name, "KTABLE-JOINTHIS-", "-join-this"),
         naming.name_or_generated(name, "KTABLE-JOINOTHER-", "-join-other"),
     )
-    supplier = KTableKTableJoin(*join, store)
-    stores_to_read = (other.supplier.view(), table.supplier.view())
-    node = TableJoinNode(merge_name, sides, supplier, (table.name, other.name), stores_to_read)
+    operator = KTableKTableJoin(*join, store)
+    stores_to_read = (other.operator.view(), table.operator.view())
+    node = TableJoinNode(merge_name, sides, operator, (table.name, other.name), stores_to_read)
     table.graph.add(node, [table.node, other.node])
-    return TableStage(table.graph, node, sources, inherited.key_serde, inherited.value_serde, supplier=supplier)
+    return TableStage(table.graph, node, sources, inherited.key_serde, inherited.value_serde, operator=operator)
 
 
-def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> KeyValueStoreFactory | None:
+def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
     """The store if it is named. Without a name, the table keeps no store, but the store takes a number, as in Kafka."""
     settings = checked_settings(result.store)
     if settings.name is None:
         table.graph.naming.store(prefix)
         return None
-    return KeyValueStoreFactory(settings.name, result.key_serde, result.value_serde, settings)
+    return StoreFactory(settings.name, result.key_serde, result.value_serde, settings)

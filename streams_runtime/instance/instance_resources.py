@@ -17,10 +17,17 @@ from dataclasses import dataclass, field
 from assignor.errors import InputError
 from assignor.types import HostInfo, ProcessId
 from coordinator_client.calls import CallerToken
-from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock, SystemClock
+from streams_runtime.common.metrics import InstanceMetrics
+from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.configs import HOST_TAG, LONGEST_TAG_VALUE, StreamsConfig
+from streams_runtime.instance.application import Application
+from streams_runtime.instance.housekeeping import Housekeeping
 from streams_runtime.instance.instance_view import InstanceView, ShownInstance
+from streams_runtime.instance.restore.restore_listener import RestoreListener, SilentRestoreListener
+from streams_runtime.instance.stream_thread import StreamThread
+from streams_runtime.instance.thread_listener import SilentListener, ThreadListener
+from streams_runtime.instance.thread_work import ThreadSetting
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.calls import MemberSettings
@@ -28,14 +35,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.queries.server import QueryServer
-from streams_runtime.reporting.metrics import InstanceMetrics
-from streams_runtime.reporting.notices import NoticeBoard
-from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
-from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.housekeeping import Housekeeping
-from streams_runtime.threads.stream_thread import StreamThread
-from streams_runtime.threads.thread_work import ThreadSetting
 
 _logger = logging.getLogger(__name__)
 _SYSTEM_CLOCK = SystemClock()

@@ -11,19 +11,19 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from assignor.topology.definition import SinkNode
-from streams_runtime.application import Application
+from streams_runtime.common.metrics import InstanceMetrics
+from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.instance.application import Application
+from streams_runtime.instance.thread_status import InstanceStatus, OpenTask, TaskStatus
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.log_errors import LogError
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.processors.graph import serde_topic
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
-from streams_runtime.reporting.metrics import InstanceMetrics
-from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.state_stores.builders import builder_for_topic
 from streams_runtime.state_stores.state_store import StoreBuilder
-from streams_runtime.threads.thread_status import InstanceStatus, OpenTask, TaskStatus
 
 
 class ShownInstance(Protocol):

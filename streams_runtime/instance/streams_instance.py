@@ -3,7 +3,7 @@
 Rules:
 - A second process in the same state directory is refused. The process id stays with the directory.
 - The instance is RUNNING when every thread is, and REBALANCING otherwise. It ends with its last
-  thread, unless that was removed (`threads/thread_pool`).
+  thread, unless that was removed (`thread_pool`).
 - A paused instance stays in the group, but its tasks are neither processed, punctuated nor restored (KIP-834).
 - `close` drains: it commits everything before the members leave the group, and closes it before it returns.
 - An instance with `application.server` serves its stores and metrics there, until it has drained (`queries`).
@@ -19,18 +19,18 @@ from collections import deque
 
 from assignor.types import HostInfo, ProcessId
 from operating_system.processes import freeze_loaded_objects, raise_open_file_limit
-from streams_runtime.application import Application
 from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.losses import ALREADY_A_NOTICE
+from streams_runtime.common.metrics import InstanceMetrics, PausedBy
+from streams_runtime.common.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
 from streams_runtime.common.states import InstanceState, StateListener
+from streams_runtime.instance.application import Application
 from streams_runtime.instance.instance_resources import InstanceOptions, InstanceResources
+from streams_runtime.instance.stream_thread import StreamThread
+from streams_runtime.instance.thread_pool import ThreadPool
+from streams_runtime.instance.thread_status import InstanceStatus, OpenTask
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import PartitionHosts
-from streams_runtime.reporting.losses import ALREADY_A_NOTICE
-from streams_runtime.reporting.metrics import InstanceMetrics, PausedBy
-from streams_runtime.reporting.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
-from streams_runtime.threads.stream_thread import StreamThread
-from streams_runtime.threads.thread_pool import ThreadPool
-from streams_runtime.threads.thread_status import InstanceStatus, OpenTask
 
 _logger = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from typing import Self
 
 from assignor.errors import AssignorFault, InputError
 from assignor.types import TopicPartition
-from streams_runtime.application import Application, group_body
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.instance.application import Application, group_body
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.local_run.coordinator_process import LOOPBACK, CoordinatorProcess

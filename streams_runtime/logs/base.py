@@ -77,6 +77,19 @@ class RecordBatch:
             headers if headers and any(headers) else None,
         )
 
+    def taken(self, indices: Sequence[int]) -> RecordBatch | None:
+        """The records at these indices, which rise; None for none."""
+        if not indices:
+            return None
+        return RecordBatch(
+            self.partition,
+            [self.offsets[index] for index in indices],
+            [self.timestamps_ms[index] for index in indices],
+            [self.keys[index] for index in indices],
+            [self.values[index] for index in indices],
+            None if self.headers is None else [self.headers[index] for index in indices],
+        )
+
 
 def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
     """Joins batches of one partition, at least one and in order, into a single one."""
@@ -161,7 +174,6 @@ class Consumer(Protocol):
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these. Partitions that stay keep position and pause; a new one has no position until `seek`."""
-        ...
 
     def assignment(self) -> frozenset[TopicPartition]: ...
 
@@ -169,13 +181,11 @@ class Consumer(Protocol):
 
     def position(self, partition: TopicPartition) -> int | None:
         """Offset of the next record `poll` will give; None before `seek`."""
-        ...
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """The end offset that this consumer can read up to, if it is known without a request: the log pushed one beyond
         `position`, or pushes each new one at once. None: call `Log.end_offsets`.
         """
-        ...
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None: ...
 
@@ -190,11 +200,9 @@ class Consumer(Protocol):
         records (and past gaps). Partitions without a position are skipped. Raises OffsetOutOfRange, LogTimeout,
         UnknownTopicOrPartition.
         """
-        ...
 
     def wakeup(self) -> None:
         """Make the `poll` that waits, or the next one that would wait, return at once."""
-        ...
 
     def close(self) -> None: ...
 
@@ -211,7 +219,6 @@ class Producer(Protocol):
     @property
     def lingers(self) -> bool:
         """Whether the producer itself writes a record after `linger.ms`. If not, its owner calls `send_now` by then."""
-        ...
 
     def send(
         self,
@@ -222,7 +229,6 @@ class Producer(Protocol):
         headers: Headers = (),
     ) -> None:
         """Take the record. It is written later, at the latest by `send_now`, `flush` or a commit."""
-        ...
 
     def send_columns(
         self,
@@ -235,30 +241,24 @@ class Producer(Protocol):
 
         No row is beyond `limits_of`.
         """
-        ...
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """The limits of the partition's topic for one record."""
-        ...
 
     def send_now(self) -> None:
         """Write the pending records without waiting for `linger.ms`. May return before all of them are written.
 
         Inside a transaction, a log that writes at the commit only does nothing.
         """
-        ...
 
     def flush(self) -> None:
         """Write all pending records, and wait until they are written."""
-        ...
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
         """Records and group offsets become visible together. After an error none of them does."""
-        ...
 
     def abort_transaction(self) -> None:
         """Nothing of the transaction ever becomes visible."""
-        ...
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
         """Without a transaction: write the pending records, then all of the offsets. After an error no offset has
@@ -266,26 +266,21 @@ class Producer(Protocol):
 
         A log that can do both in one step writes nothing when a claim was fenced.
         """
-        ...
 
     def guard(self, claims: Sequence[Claim]) -> None:
         """Without a transaction: write only while these claims hold, from now on until the next call.
 
         A log that can check claims while it writes raises CommitFenced and writes nothing. Others need not check.
         """
-        ...
 
     def discard(self) -> None:
         """Forget the records that are not written yet. Only `close` may follow."""
-        ...
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         """By partition, the offset of the last record of this producer that is acknowledged (and committed)."""
-        ...
 
     def close(self) -> None:
         """Abort an open transaction. Without transactions: write the pending records, unless they were discarded."""
-        ...
 
 
 ConfigChanges = Mapping[str, str | None]
@@ -300,11 +295,9 @@ class Log(Protocol):
 
         Source: `DescribeClusterResult.clusterId`.
         """
-        ...
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         """A topic that exists with the same number of partitions stays as it is. Raises TopicExists, InvalidTopic."""
-        ...
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
         """Add partitions until there are so many (None: as many as there are), and change configs.
@@ -312,19 +305,16 @@ class Log(Protocol):
         Raises UnknownTopicOrPartition, and InvalidTopic for fewer partitions than there are and for a config that no
         topic can have. Source: `Admin.createPartitions`, `Admin.incrementalAlterConfigs`.
         """
-        ...
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """On return none of them is there, and soon after that no group has offsets of them. Raises
         UnknownTopicOrPartition for topics that do not exist; then none is deleted. Source: `Admin.deleteTopics`.
         """
-        ...
 
     def topics(self) -> Mapping[str, TopicDescription]: ...
 
     def partitions_of(self, topic: str) -> int:
         """The number of partitions; 0 when there is no such topic. May be some minutes old. Cheaper than `topics`."""
-        ...
 
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
 
@@ -332,19 +322,16 @@ class Log(Protocol):
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
         """With READ_COMMITTED the last stable offsets. Raises UnknownTopicOrPartition, as `begin_offsets` does."""
-        ...
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """Of each partition, the lowest offset whose record has this timestamp or a later one. Partitions without such
         a record are left out. Raises UnknownTopicOrPartition. Source: `Consumer.offsetsForTimes`.
         """
-        ...
 
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Partitions without a committed offset are left out. `partitions`: None for all that the group has."""
-        ...
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
         """From now on only the new claim can move these offsets.
@@ -353,27 +340,23 @@ class Log(Protocol):
         transactions hold others up may abort those of earlier owners by fencing them. It leaves an owner alone that has
         released its claim.
         """
-        ...
 
     def release(self, *claims: Claim) -> None:
         """The owner needs these claims no more: it has committed everything and need not be fenced.
 
         Never raises LogTimeout. A log that writes it down writes all of a group in one step.
         """
-        ...
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...
 
     def producer(self, transactional_id: str | None = None) -> Producer:
         """With an id: fence the producer that had the id before."""
-        ...
 
     def deletes_after_ms(self, topic: str) -> int | None:
         """The age by the clock from which the log may delete a record. The answer may be some minutes old.
 
         None: the log deletes no record for its age, or its retention is not known. Raises UnknownTopicOrPartition.
         """
-        ...
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
         """The changelog of a window store has to go back so far from its newest timestamp.
@@ -382,14 +365,11 @@ class Log(Protocol):
         made for a store that kept windows for a shorter time. Other logs do nothing; see `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
-        ...
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete records below these offsets: begin offsets rise. Source: `Admin.deleteRecords`."""
-        ...
 
     def maintain(self) -> None:
         """Do a bounded piece of compaction and retention, which brokers do by themselves. Any process may call it."""
-        ...
 
     def close(self) -> None: ...

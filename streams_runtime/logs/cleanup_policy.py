@@ -42,6 +42,9 @@ class BatchSummary(NamedTuple):
     delete_horizon_ms: int | None = None
 
 
+StoredBatch = tuple[BatchSummary, RecordBatch]
+
+
 class Replacement(NamedTuple):
     """Neighbouring batches to take out, and their records that stay, as one batch. `records`: None when none stays."""
 
@@ -97,7 +100,7 @@ def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, m
 
 
 def cleaned(
-    batches: Iterable[tuple[BatchSummary, RecordBatch]],
+    batches: Iterable[StoredBatch],
     latest: Mapping[bytes | None, int],
     configs: TopicConfigs,
     now_ms: int,
@@ -106,7 +109,7 @@ def cleaned(
     group = _BatchGroup()
     for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)
-        kept = records if len(keep) == len(records) else _selected(records, keep)
+        kept = records if len(keep) == len(records) else records.taken(keep)
         size = 0 if kept is None else bytes_of(kept.keys) + bytes_of(kept.values)
         horizon_ms = _horizon(batch, kept, configs, now_ms)
         if group.sources and not _fits(group, batch, kept, size, horizon_ms):
@@ -131,19 +134,6 @@ def _kept(records: RecordBatch, batch: BatchSummary, latest: Mapping[bytes | Non
         for index, (key, value, offset) in enumerate(zip(records.keys, records.values, records.offsets, strict=True))
         if key is not None and find(key, offset) <= offset and not (tombstones_go and value is None)
     ]
-
-
-def _selected(records: RecordBatch, keep: list[int]) -> RecordBatch | None:
-    if not keep:
-        return None
-    return RecordBatch(
-        records.partition,
-        [records.offsets[index] for index in keep],
-        [records.timestamps_ms[index] for index in keep],
-        [records.keys[index] for index in keep],
-        [records.values[index] for index in keep],
-        None if records.headers is None else [records.headers[index] for index in keep],
-    )
 
 
 def _horizon(batch: BatchSummary, kept: RecordBatch | None, configs: TopicConfigs, now_ms: int) -> int | None:

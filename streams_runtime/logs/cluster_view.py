@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
-from assignor.errors import Unavailable
-from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic, TopicDescription
-from streams_runtime.logs.log_errors import LogError, LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.opening import open_log
 
 _ONLY_BROKER = 1
@@ -25,12 +24,6 @@ _ONLY_BROKER = 1
 def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
     """Raises InputError for an address of an unknown form, LogError when the log cannot be opened."""
     return LogClusterProvider(open_log(bootstrap_servers))
-
-
-class LogOutOfReach(LogError, Unavailable):
-    """The log did not answer in time. `retriable`: the coordinator may try again."""
-
-    retriable = True
 
 
 class LogClusterProvider:
@@ -42,9 +35,9 @@ class LogClusterProvider:
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
         """`group_id`: of the coordinator; offsets are committed under the application id.
 
-        Raises LogError, and LogOutOfReach when asking again may help.
+        Raises LogError; LogTimeout when asking again may help.
         """
-        known = self._known()
+        known = self._log.topics()
         topology = definition.topology
         sources = topology.source_topics - topology.internal_topics
         cluster = Cluster((Broker(_ONLY_BROKER),), _metadata(known, sources))
@@ -61,29 +54,19 @@ class LogClusterProvider:
 
     def topics(self, definition: RebalanceSnapshot) -> dict[str, int]:
         """The partition counts of the topology's topics, without missing ones. Raises as `view` does."""
-        known = self._known()
+        known = self._log.topics()
         topology = definition.topology
         wanted = topology.internal_topics | topology.source_topics
         return {topic: known[topic].partitions for topic in sorted(wanted & known.keys())}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Raises TopicExists for a topic that has another number of partitions, LogOutOfReach."""
-        try:
-            self._log.create_topics(
-                NewTopic(name, topic.partitions, topic.configs, topic.replication_factor)
-                for name, topic in topics.items()
-            )
-        except LogTimeout as error:
-            raise LogOutOfReach(str(error)) from error
+        """Raises TopicExists for a topic that has another number of partitions, LogTimeout."""
+        self._log.create_topics(
+            NewTopic(name, topic.partitions, topic.configs, topic.replication_factor) for name, topic in topics.items()
+        )
 
     def close(self) -> None:
         self._log.close()
-
-    def _known(self) -> Mapping[str, TopicDescription]:
-        try:
-            return self._log.topics()
-        except LogTimeout as error:
-            raise LogOutOfReach(str(error)) from error
 
     def _end_offsets(self, known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, tuple[int, ...]]:
         partitions = _partitions(known, topics)

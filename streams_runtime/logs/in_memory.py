@@ -12,8 +12,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import NamedTuple
 
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
@@ -33,14 +31,15 @@ from streams_runtime.logs.base import (
 from streams_runtime.logs.cleanup_policy import (
     BatchSummary,
     LatestOffsets,
+    StoredBatch,
     bytes_of,
     cleaned,
     expired_count,
     head_start,
     is_dirty_enough,
 )
-from streams_runtime.logs.log_errors import OffsetOutOfRange, UnknownTopicOrPartition
-from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer, first_offset_at
+from streams_runtime.logs.consumers import Bounds, PollingConsumer, first_offset_at
+from streams_runtime.logs.log_errors import UnknownTopicOrPartition, check_not_beyond
 from streams_runtime.logs.producers import (
     AppendSignals,
     BufferingProducer,
@@ -58,16 +57,6 @@ from streams_runtime.logs.topic_configs import (
     topics_to_add,
 )
 
-
-class _StoredBatch(NamedTuple):
-    """A batch of a partition. `last_offset`: by which it is found."""
-
-    last_offset: int
-    summary: BatchSummary
-    records: RecordBatch
-
-
-_last_offset = attrgetter("last_offset")
 _RECORD_BYTES = 16
 """About as many bytes as a record takes in other logs beside its key, value and headers."""
 
@@ -81,7 +70,7 @@ class _Partition:
     begin: int = 0
     end: int = 0
     cleaned_to: int = 0
-    batches: list[_StoredBatch] = field(default_factory=list)
+    batches: list[StoredBatch] = field(default_factory=list)
 
     def append(self, partition: TopicPartition, batch: NewBatch) -> None:
         offsets = range(self.end, self.end + len(batch.keys))
@@ -91,14 +80,14 @@ class _Partition:
 
     def first_index(self, offset: int) -> int:
         """Index of the first batch whose last offset is at least `offset`."""
-        return bisect_left(self.batches, offset, key=_last_offset)
+        return bisect_left(self.batches, offset, key=lambda batch: batch[0].last_offset)
 
     def delete_before(self, offset: int) -> None:
         self.begin = max(self.begin, offset)
         del self.batches[: self.first_index(self.begin)]
 
     def summaries(self, from_offset: int) -> list[BatchSummary]:
-        return [batch.summary for batch in self.batches[self.first_index(from_offset) :]]
+        return [summary for summary, _ in self.batches[self.first_index(from_offset) :]]
 
 
 class InMemoryLog:
@@ -183,7 +172,7 @@ class InMemoryLog:
         with self._lock:
             for partition in partitions:
                 stored = self._partition(partition)
-                late = (each.records for each in stored.batches if each.summary.max_timestamp_ms >= timestamp_ms)
+                late = (records for summary, records in stored.batches if summary.max_timestamp_ms >= timestamp_ms)
                 offset = first_offset_at(late, stored.begin, timestamp_ms)
                 if offset is not None:
                     found[partition] = offset
@@ -228,9 +217,7 @@ class InMemoryLog:
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         with self._lock:
-            beyond = {p: offset for p, offset in before.items() if offset > self._partition(p).end}
-            if beyond:
-                raise OffsetOutOfRange(beyond)
+            check_not_beyond(before, self.end_offsets(before))
             for partition, offset in before.items():
                 self._partition(partition).delete_before(offset)
 
@@ -321,10 +308,9 @@ class InMemoryLog:
         until = head_start(stored.summaries(stored.cleaned_to), stored.configs, now_ms, stored.end)
         first_dirty, first_head = stored.first_index(stored.cleaned_to), stored.first_index(until)
         latest = LatestOffsets()
-        for batch in stored.batches[first_dirty:first_head]:
-            latest.add(batch.records)
-        batches = [(batch.summary, batch.records) for batch in stored.batches[:first_head]]
-        for sources, kept, horizon_ms in cleaned(batches, latest.offsets, stored.configs, now_ms):
+        for _, records in stored.batches[first_dirty:first_head]:
+            latest.add(records)
+        for sources, kept, horizon_ms in cleaned(stored.batches[:first_head], latest.offsets, stored.configs, now_ms):
             at = stored.first_index(sources[0].last_offset)
             placed = [] if kept is None else [_stored(kept, bytes_of(kept.keys) + bytes_of(kept.values), horizon_ms)]
             stored.batches[at : at + len(sources)] = placed
@@ -341,20 +327,19 @@ class InMemorySnapshot:
     def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
         stored = self._partitions[partition]
         for index in range(stored.first_index(offset), len(stored.batches)):
-            yield stored.batches[index].records
+            yield stored.batches[index][1]
 
 
-def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = None) -> _StoredBatch:
+def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = None) -> StoredBatch:
     """`size`: of keys, values and headers."""
     offsets = records.offsets
     size += _RECORD_BYTES * len(offsets)
-    summary = BatchSummary(offsets[0], offsets[-1], max(records.timestamps_ms), size, delete_horizon_ms)
-    return _StoredBatch(offsets[-1], summary, records)
+    return BatchSummary(offsets[0], offsets[-1], max(records.timestamps_ms), size, delete_horizon_ms), records
 
 
 def _has_to_be_compacted(stored: _Partition, now_ms: int) -> bool:
     unclean = stored.summaries(stored.cleaned_to)
     until = head_start(unclean, stored.configs, now_ms, stored.end)
-    clean = sum(batch.summary.size for batch in stored.batches[: stored.first_index(stored.cleaned_to)])
+    clean = sum(summary.size for summary, _ in stored.batches[: stored.first_index(stored.cleaned_to)])
     dirty = sum(batch.size for batch in unclean if batch.base_offset < until)
     return is_dirty_enough(dirty, clean, stored.configs)

@@ -13,7 +13,11 @@ class LogError(AssignorFault):
 
 
 class LogTimeout(LogError, Unavailable):
-    """The log could not be reached, or was busy, for too long. Trying again later may work."""
+    """The log could not be reached, or was busy, for too long. Trying again later may work, which `retriable` tells a
+    coordinator that looks at the log.
+    """
+
+    retriable = True
 
 
 class ProducerFenced(LogError):
@@ -32,6 +36,13 @@ class OffsetOutOfRange(LogError):
             "no such offset: " + ", ".join(f"{p.topic}-{p.partition} at {o}" for p, o in positions.items())
         )
         self.positions = dict(positions)
+
+
+def check_not_beyond(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+    """Raises OffsetOutOfRange for offsets behind the end offsets."""
+    beyond = {partition: offset for partition, offset in offsets.items() if offset > ends[partition]}
+    if beyond:
+        raise OffsetOutOfRange(beyond)
 
 
 class UnknownTopicOrPartition(LogError):

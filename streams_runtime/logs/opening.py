@@ -6,9 +6,10 @@ import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from assignor.errors import InputError
-from assignor.printable import shown_address
+from assignor.names.printable import shown_address
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import LOG_FILE_NAME, EmbeddedLog, Synchronous
 from streams_runtime.logs.in_memory import InMemoryLog
@@ -37,6 +38,7 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return _kafka_log(servers, properties)
+    address = _local_address(bootstrap_servers)
     linger_ms(properties)  # raises InputError
     unknown = (properties or {}).keys() - {LINGER_MS}
     if unknown:
@@ -44,16 +46,13 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
             f"{min(unknown)!r} is a property of Kafka's clients, not of {shown_address(bootstrap_servers)!r}",
             _CONFIG,
         )
-    kind, _, address = bootstrap_servers.partition(":")
-    if address and kind == "embedded":
-        directory, synchronous = _embedded(address)
-        if not create:
-            _check_log_is_there(Path(directory))
-        return EmbeddedLog(Path(directory), synchronous=synchronous)
-    if address and kind == "memory":
+    if address.kind == "memory":
         with _LOCK:
-            return _IN_MEMORY.setdefault(address, InMemoryLog())
-    raise _unknown(bootstrap_servers)
+            return _IN_MEMORY.setdefault(address.name, InMemoryLog())
+    directory = Path(address.name)
+    if not create:
+        _check_log_is_there(directory)
+    return EmbeddedLog(directory, synchronous=address.synchronous)
 
 
 def kafka_servers(bootstrap_servers: str) -> str | None:
@@ -73,15 +72,13 @@ def cluster_provider_name(bootstrap_servers: str) -> str:
     """
     if kafka_servers(bootstrap_servers) is not None:
         return "kafka"
-    kind, _, address = bootstrap_servers.partition(":")
-    if address and kind == "memory":
+    kind, name, _ = _local_address(bootstrap_servers)
+    if kind == "memory":
         raise InputError(f"{bootstrap_servers!r} is in the memory of one process, so no other process sees it", _CONFIG)
-    if not address or kind != "embedded":
-        raise _unknown(bootstrap_servers)
-    if not Path(address).is_absolute():
+    if not Path(name).is_absolute():
         raise InputError(
             f"{bootstrap_servers!r} is relative, and each process has its own working directory; "
-            f"from here it would be 'embedded:{Path(address).absolute()}'",
+            f"from here it would be 'embedded:{Path(bootstrap_servers.removeprefix('embedded:')).absolute()}'",
             _CONFIG,
         )
     return kind
@@ -92,21 +89,36 @@ def cluster_address(bootstrap_servers: str) -> str:
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return servers
-    kind, _, address = bootstrap_servers.partition(":")
-    return f"{kind}:{_embedded(address)[0]}" if kind == "embedded" else bootstrap_servers
+    kind, name, _ = _local_address(bootstrap_servers)
+    return f"{kind}:{name}"
 
 
-def _embedded(address: str) -> tuple[str, Synchronous]:
-    """The directory and the option behind it."""
-    found = _OPTION.fullmatch(address)
+class _LocalAddress(NamedTuple):
+    """`kind`: embedded or memory. `name`: of a log in memory, or the directory; `synchronous`: the option behind it."""
+
+    kind: str
+    name: str
+    synchronous: Synchronous = Synchronous.NORMAL
+
+
+def _local_address(bootstrap_servers: str) -> _LocalAddress:
+    """Raises InputError for another address."""
+    kind, _, name = bootstrap_servers.partition(":")
+    if not name or kind not in ("embedded", "memory"):
+        raise InputError(
+            f"must be 'host:port,...' of Kafka, or 'embedded:<directory>' (or 'memory:<name>' in tests), "
+            f"not {shown_address(bootstrap_servers)!r}",
+            _CONFIG,
+        )
+    found = _OPTION.fullmatch(name) if kind == "embedded" else None
     if found is None:
-        return address, Synchronous.NORMAL
-    directory, name, value = found.groups()
-    if name != _SYNCHRONOUS:
-        raise InputError(f"{name!r} is no option of an embedded log: it has '{_SYNCHRONOUS}' only", _CONFIG)
+        return _LocalAddress(kind, name)
+    directory, option, value = found.groups()
+    if option != _SYNCHRONOUS:
+        raise InputError(f"{option!r} is no option of an embedded log: it has '{_SYNCHRONOUS}' only", _CONFIG)
     if value not in list(Synchronous):
         raise InputError(f"{_SYNCHRONOUS}={value!r}: must be one of {', '.join(Synchronous)}", _CONFIG)
-    return directory, Synchronous(value)
+    return _LocalAddress(kind, directory, Synchronous(value))
 
 
 def _check_log_is_there(directory: Path) -> None:
@@ -125,11 +137,3 @@ def _kafka_log(servers: str, properties: Mapping[str, str] | None) -> Log:
             _CONFIG,
         ) from error
     return KafkaLog(servers, properties)
-
-
-def _unknown(bootstrap_servers: str) -> InputError:
-    return InputError(
-        f"must be 'host:port,...' of Kafka, or 'embedded:<directory>' (or 'memory:<name>' in tests), "
-        f"not {shown_address(bootstrap_servers)!r}",
-        _CONFIG,
-    )

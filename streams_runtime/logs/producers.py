@@ -208,7 +208,6 @@ class Destination(Protocol):
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
-        ...
 
     def append(
         self,
@@ -221,7 +220,6 @@ class Destination(Protocol):
         `batches`: in the order of each partition's first record since the last write. Raises ProducerFenced,
         CommitFenced, LogTimeout.
         """
-        ...
 
 
 class _Pending:

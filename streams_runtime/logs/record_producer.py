@@ -26,6 +26,7 @@ from streams_runtime.logs.kafka.log_settings import linger_ms
 from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.opening import open_log
 from streams_runtime.logs.partitioner import positive_hash
+from streams_runtime.logs.topic_reading import partitions_of
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic, serializer_of
 
 Key = TypeVar("Key")
@@ -178,10 +179,8 @@ class RecordProducer(Generic[Key, Value]):
             timer.cancel()
 
     def _look_up(self, topic: str) -> _TopicTarget:
-        count = self._log.partitions_of(topic)
-        if count < 1:
-            raise UnknownTopicOrPartition(f"there is no topic {topic}")
-        target = self._targets[topic] = _TopicTarget(topic, count, self._key_serde, self._value_serde)
+        partitions = partitions_of(self._log, topic)
+        target = self._targets[topic] = _TopicTarget(topic, partitions, self._key_serde, self._value_serde)
         return target
 
     def _close_own(self) -> None:
@@ -195,12 +194,12 @@ class _TopicTarget:
 
     __slots__ = ("_at", "_bytes", "_partitions", "key_serde", "serialize_key", "serialize_value", "value_serde")
 
-    def __init__(self, topic: str, count: int, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
-        self.key_serde = serde_for_topic(key_serde, topic, is_key=True)
-        self.value_serde = serde_for_topic(value_serde, topic, is_key=False)
+    def __init__(self, topic: str, partitions: list[TopicPartition], keys: Serde[Any], values: Serde[Any]) -> None:
+        self.key_serde = serde_for_topic(keys, topic, is_key=True)
+        self.value_serde = serde_for_topic(values, topic, is_key=False)
         self.serialize_key, self.serialize_value = serializer_of(self.key_serde), serializer_of(self.value_serde)
-        self._partitions = tuple(TopicPartition(topic, number) for number in range(count))
-        self._at = random.randrange(count)  # noqa: S311 - so that short runs do not all meet in partition 0
+        self._partitions = partitions
+        self._at = random.randrange(len(partitions))  # noqa: S311 - so that short runs do not all meet in partition 0
         self._bytes = 0
 
     def choose(self, key: bytes | None, value: bytes | None, given: int | None) -> TopicPartition:

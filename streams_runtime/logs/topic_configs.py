@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from assignor.legal_names import is_legal_name
+from assignor.names.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import ConfigChanges, NewTopic, TopicDescription
 from streams_runtime.logs.log_errors import InvalidTopic, TopicExists, UnknownTopicOrPartition

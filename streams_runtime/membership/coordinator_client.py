@@ -27,6 +27,7 @@ import tenacity
 from coordinator_client.addresses import CoordinatorAddresses, CoordinatorCall
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, addresses_of, group_path
 from coordinator_client.http_client import CoordinatorAnswer, CoordinatorHttpClient
+from streams_runtime.common.notices import Notice
 from streams_runtime.membership.calls import (
     ANSWER_TIMEOUT_MS,
     FIRST_PAUSE_MS,
@@ -45,7 +46,6 @@ from streams_runtime.membership.calls import (
     heartbeat_body,
     join_body,
 )
-from streams_runtime.reporting.notices import Notice
 
 ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000
 RAW = "application/octet-stream"
@@ -164,15 +164,15 @@ class CoordinatorClient:
         """Stop every member: the answer to its next heartbeat has the stop flag."""
         _call(self._http, "POST", CoordinatorCall(f"{group_path(group_id)}/drain", ANSWER_TIMEOUT_S))
 
-    def rebalances(self, group_id: str) -> dict[str, object]:
+    def rebalances(self, group_id: str) -> dict[str, Any]:
         """The history of rebalances, as the service lists it."""
         return self._get(f"{group_path(group_id)}/rebalances")
 
-    def rebalance(self, group_id: str, generation_id: int) -> dict[str, object]:
+    def rebalance(self, group_id: str, generation_id: int) -> dict[str, Any]:
         """One recorded rebalance, a rebalance/1 document."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}")
 
-    def explanations(self, group_id: str, generation_id: int) -> dict[str, object]:
+    def explanations(self, group_id: str, generation_id: int) -> dict[str, Any]:
         """Why every task is where that rebalance put it."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}/explain")
 
@@ -184,7 +184,7 @@ class ProcessHeartbeats:
     """Sends the heartbeats of one process, one after the other, over one TCP connection.
 
     Nothing else uses the connection, because the coordinator takes its end for the end of the process.
-    `coordinator_client.kept_connections` says when another connection takes its place.
+    `coordinator_client.http_client` says when another connection takes its place.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, token: str | CallerToken | None, group_id: str) -> None:

@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 
 from assignor.types import TaskId
+from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.membership.calls import (
     LEAVE_TIMEOUT_MS,
     CoordinatorError,
@@ -78,7 +79,6 @@ from streams_runtime.membership.process_heartbeat import (
     refused_to_all,
     replies_to_members,
 )
-from streams_runtime.reporting.notices import NoticeBoard
 
 CALLS_AT_A_TIME = 4
 CLOSE_TIMEOUT_S = 2.0

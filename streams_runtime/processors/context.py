@@ -22,6 +22,7 @@ from typing import Any
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError, WrongBatchResult
+from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import (
     LATEST_MS,
@@ -33,7 +34,6 @@ from streams_runtime.common.records import (
 )
 from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.reporting.losses import ALREADY_A_NOTICE, DropReason
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
@@ -107,14 +107,16 @@ class NodeContext:
     """One for each node. Open from a processor's `init` until its `close` has returned.
 
     It has the methods of `ProcessorContext`, and beside them those that the node's runner and operators call.
+    `stream_time_ms`: the highest timestamp that an operator with windows has seen, also before its task was suspended.
     """
 
-    __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name")
+    __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name", "stream_time_ms")
 
     def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
         self.name = name
         self.connected_stores = connected_stores
         self.current = current
+        self.stream_time_ms = -1
         self._runtime: TaskRuntime | None = None
         self._children: Children = ()
         self._forward: dict[str | None, Receiver] = {}
@@ -394,7 +396,7 @@ class NodeContext:
 
 
 class Operator(ABC):
-    """A node that the DSL makes: the function that takes its records. A topology makes one operator for each task.
+    """A node that the DSL makes. All tasks share it: what belongs to one task is in the receiver, or in the context.
 
     Source: `ProcessorNode`. Differs from Kafka: there, the DSL's operations are processors like those of users.
     """
@@ -409,5 +411,5 @@ class Operator(ABC):
         """
 
 
-NodeSupplier = Callable[[], Processor[Any, Any] | Operator]
-"""Makes a new processor or operator each time it is called. It must be possible to pickle it."""
+NodeSupplier = Operator | Callable[[], Processor[Any, Any]]
+"""An operator, or what makes a new processor each time it is called. It must be possible to pickle it."""

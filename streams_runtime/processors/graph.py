@@ -184,11 +184,12 @@ def _runner(
             settings = supplier if isinstance(supplier, SourceSettings) else SourceSettings()
             return SourceRunner(name, settings, current)
         case ProcessorNode(name, _, stores, supplier):
+            connected = frozenset(stores)
+            if isinstance(supplier, Operator):
+                return OperatorRunner(supplier, NodeContext(name, connected, current))
             if not callable(supplier):
                 raise StreamsRuntimeError(f"Processor {name} has no supplier and cannot run")
-            made, connected = supplier(), frozenset(stores)
-            if isinstance(made, Operator):
-                return OperatorRunner(made, NodeContext(name, connected, current))
+            made = supplier()
             if takes_batches(made):
                 return BatchRunner(made, BatchContext(name, connected, current))
             return ProcessorRunner(made, NodeContext(name, connected, current))

@@ -16,10 +16,10 @@ from streams_runtime.common.errors import (
     TaskMigrated,
     TaskTimeout,
 )
+from streams_runtime.common.losses import TaskLosses
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator, StreamPartitioner
-from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
 

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from assignor.errors import TopologyError
-from assignor.legal_names import NAME_RULE, is_legal_name, shown_name
+from assignor.names.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
-from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde, serde_fault
+from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_fault
+from streams_runtime.serdes.defaults import DefaultSerdes
 from streams_runtime.state_stores.builders import builder_with_serdes
 from streams_runtime.state_stores.state_store import StoreBuilder
 
@@ -216,7 +217,7 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
         if isinstance(partitioner, NestedSerde) and changes:  # a partitioner of windowed keys has a serde
             changes["partitioner"] = partitioner.with_inner(or_default)
         return replace(supplier, **changes) if changes else supplier
-    if isinstance(supplier, NestedSerde):  # for example `KTableRepartitionMap`, whose processors need the key serde
+    if isinstance(supplier, NestedSerde):  # for example `KTableRepartitionMap`, which needs the key serde
         return defaults.applied_to_inner(supplier)
     return builder_with_serdes(supplier, lambda serde, _is_key: or_default(serde))
 
@@ -252,6 +253,8 @@ def _check_supplier(name: str, supplier: object) -> None:
 
     Source: `ApiUtils.checkSupplier`.
     """
+    if isinstance(supplier, Operator):
+        return
     if not callable(supplier):
         raise _invalid(
             f"The supplier of Processor {name} must be a class or a function without arguments that makes "
@@ -269,8 +272,6 @@ def _check_supplier(name: str, supplier: object) -> None:
             f"The supplier of Processor {name} gives the same object twice; "
             "it must make a new processor each time it is called."
         )
-    if isinstance(first, Operator):
-        return
     wanted = ("init", "process_batch" if hasattr(first, "process_batch") else "process", "close")
     if not all(callable(getattr(first, method, None)) for method in wanted):
         raise _invalid(

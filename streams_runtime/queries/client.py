@@ -121,56 +121,12 @@ class Tries:
         return max(SHORTEST_CALL_S, min(self._call_s, self._ends_s - time.monotonic()))
 
 
-class HostCalls:
-    """Calls instances over HTTP. Thread-safe. `https`: by TLS, with the certificates that the environment names.
-
-    No call takes longer than its query has left. The query does not fail when an instance cannot be reached, answers
-    nonsense or says "not here", since another one may know. It fails when it can never be answered.
-
-    Raises InputError for files of certificates that cannot be used.
-    """
-
-    def __init__(self, token: str | CallerToken | None = None, *, https: bool = False) -> None:
-        self._scheme = "https" if https else "http"
-        self._http = http_client(f"{self._scheme}://", token, limits=httpx.Limits(max_connections=None))
-
-    def get(
-        self,
-        host: str,
-        path: str,
-        parameters: Mapping[str, str | int],
-        tries: Tries,
-        read: Callable[[Mapping[str, Any]], Answer],
-    ) -> Answer | None:
-        """The answer as `read` returns it; None: ask again, or another instance. Raises QueryFailed."""
-        try:
-            response = self._http.get(f"{self._scheme}://{host}{path}", params=parameters, timeout=tries.call_s())
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            tries.unreachable.add(host)
-            tries.answers[host] = f"cannot be reached: {transport_problem(error)}"
-            return None
-        tries.unreachable.discard(host)
-        document = _document(response)
-        if response.status_code == httpx.codes.OK:
-            try:
-                return read(document)
-            except AnotherApplication as other:
-                tries.answers[host] = str(other)
-                return None
-            except (LookupError, TypeError, ValueError, AttributeError):
-                tries.answers[host] = "answered something that no query server says"
-                return None
-        tries.answers[host] = str(document.get("detail") or f"answered {response.status_code}")
-        if document.get("code") in FINAL:
-            raise QueryFailed("the query cannot be answered", tries.answers, QueryCode(document["code"]))
-        return None
-
-    def close(self) -> None:
-        self._http.close()
-
-
 class StateStoreClient:
-    """Thread-safe; close it after use. Every call raises QueryFailed."""
+    """Thread-safe; close it after use. Every call raises QueryFailed.
+
+    No HTTP call takes longer than its query has left. The query does not fail when an instance cannot be reached,
+    answers nonsense or says "not here", since another one may know. It fails when it can never be answered.
+    """
 
     def __init__(
         self,
@@ -197,7 +153,8 @@ class StateStoreClient:
         self._hosts = self._given
         self._application_id = application_id
         self._timeout_s = timeout_s
-        self._calls = HostCalls(token, https=https)
+        self._scheme = "https" if https else "http"
+        self._http = http_client(f"{self._scheme}://", token, limits=httpx.Limits(max_connections=None))
         self._closed = threading.Event()
         self._metadata: ApplicationMetadata | None = None
         self._metadata_at_s = 0.0
@@ -256,7 +213,7 @@ class StateStoreClient:
         """The copies of a store on one host, each with task, role, state and lag. The host is asked once."""
         tries = Tries(self._timeout_s)
         self._check_open()
-        found = self._calls.get(host, store_path(store), {}, tries, lambda document: list(document["copies"]))
+        found = self._get(host, store_path(store), {}, tries, lambda document: list(document["copies"]))
         if found is None:
             raise QueryFailed(f"{host} does not say which copies of {store!r} it has", tries.answers)
         return found
@@ -264,7 +221,7 @@ class StateStoreClient:
     def close(self) -> None:
         """Idempotent. Queries that wait end with QueryFailed."""
         self._closed.set()
-        self._calls.close()
+        self._http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -295,7 +252,7 @@ class StateStoreClient:
                 source = CopyAnswered(host, document["role"], document["lag"])
                 return read(document, source), source
 
-            return self._calls.get(host, path, parameters, tries, answer_of)
+            return self._get(host, path, parameters, tries, answer_of)
 
         def once() -> Answer:
             where = self._locate(store, key, partition, tries)
@@ -335,6 +292,37 @@ class StateStoreClient:
         if self._closed.is_set():
             raise QueryFailed("this client is closed", {})
 
+    def _get(
+        self,
+        host: str,
+        path: str,
+        parameters: Mapping[str, str | int],
+        tries: Tries,
+        read: Callable[[Mapping[str, Any]], Answer],
+    ) -> Answer | None:
+        """The answer as `read` returns it; None: ask again, or another instance. Raises QueryFailed."""
+        try:
+            response = self._http.get(f"{self._scheme}://{host}{path}", params=parameters, timeout=tries.call_s())
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            tries.unreachable.add(host)
+            tries.answers[host] = f"cannot be reached: {transport_problem(error)}"
+            return None
+        tries.unreachable.discard(host)
+        document = _document(response)
+        if response.status_code == httpx.codes.OK:
+            try:
+                return read(document)
+            except AnotherApplication as other:
+                tries.answers[host] = str(other)
+                return None
+            except (LookupError, TypeError, ValueError, AttributeError):
+                tries.answers[host] = "answered something that no query server says"
+                return None
+        tries.answers[host] = str(document.get("detail") or f"answered {response.status_code}")
+        if document.get("code") in FINAL:
+            raise QueryFailed("the query cannot be answered", tries.answers, QueryCode(document["code"]))
+        return None
+
     # --- which host has what
 
     def _locate(self, store: str, key: bytes, partition: int | None, tries: Tries) -> KeyQueryMetadata:
@@ -357,7 +345,7 @@ class StateStoreClient:
         for host in hosts:
             if len(found) == METADATA_SOURCES or (found and host in tries.unreachable):
                 break
-            metadata = self._calls.get(host, "/v1/metadata", {}, tries, self._metadata_of)
+            metadata = self._get(host, "/v1/metadata", {}, tries, self._metadata_of)
             if metadata is None:
                 continue
             if metadata.generation_id == 0:

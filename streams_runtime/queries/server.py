@@ -11,13 +11,11 @@ import contextlib
 import os
 import socket
 import threading
-from types import TracebackType
-from typing import Self
 
 import uvicorn
 
 from assignor.errors import InputError
-from assignor.legal_names import shown_name
+from assignor.names.legal_names import shown_name
 from assignor.types import HostInfo
 from coordinator_client.access.tls import ReloadedContext, ServerTls, server_context
 from coordinator_client.calls import CallerToken
@@ -59,7 +57,8 @@ class QueryServer:
         """On return it answers. Raises StreamsRuntimeError when it was started or closed before, or cannot start."""
         with self._lock:
             if self._closed or self._thread is not None:
-                raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {self._state_text()}")
+                state = "was closed" if self._closed else "was started before"
+                raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {state}")
             config = uvicorn.Config(
                 TokenGate(create_query_app(instance), self._tokens, instance.application_id),
                 log_config=None,
@@ -89,17 +88,6 @@ class QueryServer:
                 self._thread.join(STOP_TIMEOUT_S)
             with contextlib.suppress(OSError):
                 self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _state_text(self) -> str:
-        return "was closed" if self._closed else "was started before"
 
 
 class _SignallingServer(uvicorn.Server):

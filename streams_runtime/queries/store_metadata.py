@@ -88,27 +88,21 @@ class Queryable(Protocol):
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
         """Every store of the topology, by name."""
-        ...
 
     def store_copies(self, store: str) -> list[StoreCopy]:
         """The copies of this store that are open here now."""
-        ...
 
     def generation_id(self) -> int:
         """Of the newest assignment; 0 before the first. A later call of `host_maps` does not return older ones."""
-        ...
 
     def host_maps(self) -> PartitionHosts:
         """Of the newest assignment; empty before the first."""
-        ...
 
     def status_document(self) -> Mapping[str, object]:
         """Threads, tasks, lags, restore progress, as JSON."""
-        ...
 
     def metrics_text(self) -> bytes:
         """In Prometheus' text format."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

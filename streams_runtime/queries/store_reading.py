@@ -14,15 +14,10 @@ from typing import Any
 
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.serdes import BytesSerde, DoubleSerde, JsonSerde, LongSerde, Serde, StringSerde
-from streams_runtime.state_stores.builders import (
-    KeyValueStoreBuilder,
-    TimestampedKeyValueStoreBuilder,
-    WindowStoreBuilder,
-)
+from streams_runtime.state_stores.builders import SerdesStoreBuilder, WindowBuilder
 from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
-from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 
-_Readable = KeyValueStoreBuilder[Any, Any] | TimestampedKeyValueStoreBuilder[Any, Any] | WindowStoreBuilder[Any, Any]
+_Readable = SerdesStoreBuilder[Any, Any]
 _KEY_OF_TEXT: Mapping[type, Callable[[str], Any]] = {
     StringSerde: str,
     LongSerde: int,
@@ -54,7 +49,7 @@ def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) ->
 def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None) -> Entry:
     """The entry of one key (and window); `value` and `value_base64` are None when there is none."""
     readable = _readable(builder)
-    if isinstance(readable, WindowStoreBuilder):
+    if isinstance(readable, WindowBuilder):
         if window_start_ms is None:
             raise _invalid(f"{builder.name!r} is a window store: give window_start_ms, or ask for /windows")
         return _entry(readable, store.fetch(readable.key_serde.deserialize(key), window_start_ms))
@@ -68,7 +63,7 @@ def fetch_windows(
 ) -> tuple[list[Entry], bool]:
     """Up to `limit` windows of one key that start from `from_ms` to `to_ms`, oldest first; whether there are more."""
     readable = _readable(builder)
-    if not isinstance(readable, WindowStoreBuilder):
+    if not isinstance(readable, WindowBuilder):
         raise _invalid(f"{builder.name!r} is no window store")
     windows = list(islice(store.fetch_range(readable.key_serde.deserialize(key), from_ms, to_ms), limit + 1))
     found = [{"window_start_ms": start_ms, **_entry(readable, value)} for start_ms, value in windows[:limit]]
@@ -78,7 +73,7 @@ def fetch_windows(
 def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[Entry]:
     """The first `limit` entries of one copy, in order of their keys' bytes."""
     readable = _readable(builder)
-    if isinstance(readable, WindowStoreBuilder):
+    if isinstance(readable, WindowBuilder):
         raise _invalid(f"{builder.name!r} is a window store: ask for /windows of a key")
     entries: Any = store
     return [
@@ -92,7 +87,7 @@ def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[E
 
 
 def _readable(builder: StoreBuilder) -> _Readable:
-    if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder | WindowStoreBuilder):
+    if isinstance(builder, SerdesStoreBuilder):
         return builder
     raise _invalid(f"{builder.name!r} is a store of the user's own kind, which cannot be queried")
 
@@ -117,16 +112,12 @@ def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
 
 
 def _entry(readable: _Readable, value: Any) -> Entry:
-    serde = readable.value_serde
     timestamp_ms = None
-    # the value serde of the DSL's windowed stores has the timestamp in it
-    timestamped = isinstance(serde, ValueAndTimestampSerde)
-    if value is not None and (timestamped or isinstance(readable, TimestampedKeyValueStoreBuilder)):
+    if value is not None and readable.timestamped:
         value, timestamp_ms = value
-        serde = serde.value_serde if isinstance(serde, ValueAndTimestampSerde) else serde
     return {
         "value": _json(value),
-        "value_base64": None if value is None else _base64(serde.serialize(value)),
+        "value_base64": None if value is None else _base64(readable.value_serde.serialize(value)),
         "timestamp_ms": timestamp_ms,
     }
 

@@ -21,8 +21,8 @@ from fastapi.responses import JSONResponse
 
 from assignor.errors import InputError
 from coordinator_client.access.credentials import Credentials, wall_clock_ms
-from coordinator_client.access.issuer_settings import signed_tokens_in
 from coordinator_client.access.principals import AccessRefusal, Need, Right, caller, is_loopback
+from coordinator_client.access.signed_tokens import SignedTokens, signed_tokens_in
 from coordinator_client.access.token_files import CHECK_INTERVAL_S, TokenFiles
 from coordinator_client.access.tokens import parse_entries, plain_token
 from coordinator_client.calls import CallerToken
@@ -31,8 +31,6 @@ from streams_runtime.queries.routes import problem_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from coordinator_client.access.signed_tokens import SignedTokens
 
 OPEN_PATHS = frozenset({"/livez"})
 _TOKENS = "ASSIGNOR_AUTH_TOKENS"

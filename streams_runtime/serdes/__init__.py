@@ -1,23 +1,187 @@
-"""Objects to bytes and back: Kafka's own formats, JSON, and the formats of a schema registry (`schema_registry`)."""
+"""Objects to bytes and back: the protocol, the formats of Kafka's own serdes, and JSON. `schema_registry` has the
+formats of a schema registry. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
 
-from streams_runtime.serdes.defaults import DefaultSerde as DefaultSerde
-from streams_runtime.serdes.defaults import DefaultSerdes as DefaultSerdes
-from streams_runtime.serdes.serde import NestedSerde as NestedSerde
-from streams_runtime.serdes.serde import Serde as Serde
-from streams_runtime.serdes.serde import TopicSerde as TopicSerde
-from streams_runtime.serdes.serde import serde_fault as serde_fault
-from streams_runtime.serdes.serde import serde_for_topic as serde_for_topic
-from streams_runtime.serdes.serde import serializer_of as serializer_of
-from streams_runtime.serdes.standard import BYTES as BYTES
-from streams_runtime.serdes.standard import DOUBLE as DOUBLE
-from streams_runtime.serdes.standard import INTEGER as INTEGER
-from streams_runtime.serdes.standard import JSON as JSON
-from streams_runtime.serdes.standard import LONG as LONG
-from streams_runtime.serdes.standard import STRING as STRING
-from streams_runtime.serdes.standard import BytesSerde as BytesSerde
-from streams_runtime.serdes.standard import DoubleSerde as DoubleSerde
-from streams_runtime.serdes.standard import IntegerSerde as IntegerSerde
-from streams_runtime.serdes.standard import JsonSerde as JsonSerde
-from streams_runtime.serdes.standard import LongSerde as LongSerde
-from streams_runtime.serdes.standard import Serdes as Serdes
-from streams_runtime.serdes.standard import StringSerde as StringSerde
+Kafka hands the topic to each call of a serde. Here the runtime passes it once, before the first record, to a serde that
+is a `TopicSerde` as well. A serde that has others inside is a `NestedSerde`, so that they get the topic, too.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+
+from streams_runtime.common.records import bytes_of
+
+T = TypeVar("T")
+
+_OWN_PACKAGE = "streams_runtime."
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_FLOAT64 = struct.Struct(">d")
+
+
+class Serde(Protocol[T]):
+    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record."""
+
+    def serialize(self, value: T, /) -> bytes: ...
+    def deserialize(self, data: bytes, /) -> T: ...
+
+
+@runtime_checkable
+class NestedSerde(Protocol):
+    """A serde, or something else that goes by bytes, with other serdes inside."""
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> Any:
+        """The same with its inner serdes changed by `change`."""
+
+
+@runtime_checkable
+class TopicSerde(Protocol[T]):
+    """A serde whose bytes depend on the topic, as those under a schema registry do."""
+
+    def for_topic(self, topic: str, *, is_key: bool) -> Serde[T]:
+        """The serde for the keys or the values of this topic. `topic`: its full name; of a store, its changelog's."""
+
+
+def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
+    """The serde as it is to be used for this topic; most are the same for all topics."""
+    by_topic, nested = _kind(type(serde))
+    if by_topic:
+        of_topic: Serde[T] = cast("TopicSerde[T]", serde).for_topic(topic, is_key=is_key)
+        return of_topic
+    if nested:
+        changed: Serde[T] = cast(NestedSerde, serde).with_inner(
+            lambda inner: serde_for_topic(inner, topic, is_key=is_key)
+        )
+        return changed
+    return serde
+
+
+def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
+    """Its `serialize`. Raises TypeError where a user's serde gives something else than bytes, before a sink, a store or
+    a producer takes the record. None passes, which a topic takes as null.
+    """
+    serialize = serde.serialize
+    if type(serde).__module__.startswith(_OWN_PACKAGE):  # they give bytes
+        return serialize
+
+    def checked(value: T, /) -> bytes:
+        written = serialize(value)
+        if type(written) is bytes or written is None:
+            return written
+        try:
+            return bytes_of(written)
+        except TypeError as error:
+            raise TypeError(f"{type(serde).__name__}.serialize: {error}") from None
+
+    return checked
+
+
+def serde_fault(given: object, *methods: str) -> str | None:
+    """The reason why it is no serde, to follow its name in an error; None for a serde. `methods`: those that will be
+    called.
+    """
+    name = getattr(given, "__qualname__", "")
+    if isinstance(given, type):
+        return f"must be an object, not the class {name}: make one, as in {name}()"
+    if all(callable(getattr(given, method, None)) for method in methods):
+        return None
+    return f"must have {' and '.join(methods)}, and {given!r} has not"
+
+
+@lru_cache
+def _kind(serde: type) -> tuple[bool, bool]:
+    """Whether it is a `TopicSerde`, and a `NestedSerde`. Each new task asks of its serdes, and protocols are slow."""
+    return issubclass(serde, TopicSerde), issubclass(serde, NestedSerde)
+
+
+@dataclass(frozen=True, slots=True)
+class BytesSerde:
+    """Takes bytes, and what has bytes in it as bytearray has."""
+
+    def serialize(self, value: bytes, /) -> bytes:
+        return value if type(value) is bytes else bytes_of(value)
+
+    def deserialize(self, data: bytes, /) -> bytes:
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class StringSerde:
+    """UTF-8."""
+
+    def serialize(self, value: str, /) -> bytes:
+        return value.encode()
+
+    # a function of Python's own takes half of the time; not so above, where its error would say less about the value
+    deserialize = staticmethod(bytes.decode)
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerSerde:
+    """Four bytes, big-endian, signed: Kafka's `IntegerSerializer`."""
+
+    def serialize(self, value: int, /) -> bytes:
+        return _INT32.pack(value)
+
+    def deserialize(self, data: bytes, /) -> int:
+        return int(_INT32.unpack(data)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class LongSerde:
+    """Eight bytes, big-endian, signed: Kafka's `LongSerializer`."""
+
+    def serialize(self, value: int, /) -> bytes:
+        return _INT64.pack(value)
+
+    def deserialize(self, data: bytes, /) -> int:
+        return int(_INT64.unpack(data)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleSerde:
+    """Eight bytes, big-endian: Kafka's `DoubleSerializer`."""
+
+    def serialize(self, value: float, /) -> bytes:
+        return _FLOAT64.pack(value)
+
+    def deserialize(self, data: bytes, /) -> float:
+        return float(_FLOAT64.unpack(data)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSerde:
+    """JSON with sorted keys, so that equal values have equal bytes."""
+
+    def serialize(self, value: Any, /) -> bytes:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def deserialize(self, data: bytes, /) -> Any:
+        return json.loads(data)
+
+
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass as `Serdes[int](...)`
+class Serdes(Generic[T]):
+    """A serde made of two functions."""
+
+    serializer: Any
+    deserializer: Any
+
+    def serialize(self, value: T, /) -> bytes:
+        return bytes_of(self.serializer(value))
+
+    def deserialize(self, data: bytes, /) -> T:
+        return self.deserializer(data)  # type: ignore[no-any-return]
+
+
+BYTES = BytesSerde()
+STRING = StringSerde()
+INTEGER = IntegerSerde()
+LONG = LongSerde()
+DOUBLE = DoubleSerde()
+JSON = JsonSerde()

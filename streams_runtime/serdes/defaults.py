@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from assignor.errors import InputError, TopologyError
-from streams_runtime.serdes.serde import NestedSerde, Serde
-from streams_runtime.serdes.standard import BYTES, DOUBLE, JSON, LONG, STRING
+from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, NestedSerde, Serde
 
 
 def imported_object(key: str, name: str, where: str, otherwise: str = "") -> object:
@@ -81,25 +80,22 @@ class DefaultSerdes:
                 raise serde.missing()
             return default
         if isinstance(serde, NestedSerde):
-            changed: Serde[Any] = self.applied_to_inner(serde)
-            return changed
+            with_others: Serde[Any] = self.applied_to_inner(serde)
+            return with_others
         return serde
 
     def applied_to_inner(self, nested: NestedSerde) -> Any:
         """The same with its inner serdes changed; the object itself if none is. Raises as `in_place_of` does."""
-        return nested.with_inner(self.in_place_of) if _has_default(nested) else nested
+        is_changed = False
 
+        def changed(inner: Serde[Any]) -> Serde[Any]:
+            nonlocal is_changed
+            found = self.in_place_of(inner)
+            is_changed = is_changed or found is not inner
+            return found
 
-def _has_default(serde: NestedSerde) -> bool:
-    found = False
-
-    def look(inner: Serde[Any]) -> Serde[Any]:
-        nonlocal found
-        found = found or isinstance(inner, DefaultSerde) or (isinstance(inner, NestedSerde) and _has_default(inner))
-        return inner
-
-    serde.with_inner(look)
-    return found
+        other = nested.with_inner(changed)
+        return other if is_changed else nested
 
 
 _KAFKAS = "org.apache.kafka.common.serialization.Serdes$"

@@ -2,44 +2,18 @@
 
 `key_value_store`, `window_store` and their `timestamped_` kinds make builders of stores; `state_store` has the
 protocols of stores. A store is made of layers: serdes (`key_value`, `window`), then perhaps a record cache
-(`caching`), then `change_logging`, then bytes on disk (`rocksdb`, `rocksdb_window`) or in memory
-(`in_memory_key_value`, `in_memory_window`).
+(`caching`), then `change_logging`, then bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
 """
 
-from streams_runtime.state_stores.builders import (
-    key_value_store,
-    timestamped_key_value_store,
-    timestamped_window_store,
-    window_store,
-)
-from streams_runtime.state_stores.read_only import read_only_view
-from streams_runtime.state_stores.state_store import (
-    KeyValueStore,
-    ReadOnlyKeyValueStore,
-    ReadOnlyWindowStore,
-    StateStore,
-    StoreBuilder,
-    StoreContext,
-    TimestampedKeyValueStore,
-    ValueAndTimestamp,
-    Windowed,
-    WindowStore,
-)
-
-__all__ = [
-    "KeyValueStore",
-    "ReadOnlyKeyValueStore",
-    "ReadOnlyWindowStore",
-    "StateStore",
-    "StoreBuilder",
-    "StoreContext",
-    "TimestampedKeyValueStore",
-    "ValueAndTimestamp",
-    "WindowStore",
-    "Windowed",
-    "key_value_store",
-    "read_only_view",
-    "timestamped_key_value_store",
-    "timestamped_window_store",
-    "window_store",
-]
+from streams_runtime.state_stores.builders import key_value_store as key_value_store
+from streams_runtime.state_stores.builders import timestamped_key_value_store as timestamped_key_value_store
+from streams_runtime.state_stores.builders import timestamped_window_store as timestamped_window_store
+from streams_runtime.state_stores.builders import window_store as window_store
+from streams_runtime.state_stores.state_store import KeyValueStore as KeyValueStore
+from streams_runtime.state_stores.state_store import StateStore as StateStore
+from streams_runtime.state_stores.state_store import StoreBuilder as StoreBuilder
+from streams_runtime.state_stores.state_store import StoreContext as StoreContext
+from streams_runtime.state_stores.state_store import TimestampedKeyValueStore as TimestampedKeyValueStore
+from streams_runtime.state_stores.state_store import ValueAndTimestamp as ValueAndTimestamp
+from streams_runtime.state_stores.state_store import Windowed as Windowed
+from streams_runtime.state_stores.state_store import WindowStore as WindowStore

@@ -62,9 +62,10 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
         Raises StreamsRuntimeError if the key or the value is None.
         """
-        if value is None:
+        stored_key = self._serialized_key(key)
+        new_value = None if value is None else self._serialize_value(value)
+        if new_value is None:
             raise StreamsRuntimeError(f"store {self.name}: put_if_absent needs a value, not None")
-        stored_key, new_value = self._serialized_key(key), self._serialize_value(value)
         present = self._get(stored_key)
         if present is not None:
             return self._deserialize_value(present)
@@ -160,7 +161,9 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
     def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         self.value_serde = value_serde
         """The serde of the value without its timestamp."""
-        super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde))
+        serde = ValueAndTimestampSerde(value_serde)
+        super().__init__(inner, key_serde, serde)
+        self._serialize_value = serde.serializer()
 
     def entry_access(self) -> EntryAccess:
         """The functions by which operators of the DSL read and write this store. See `EntryAccess`."""
@@ -180,15 +183,6 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         """
         inner = self._inner
         return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get
-
-    def put(self, key: K, value: ValueAndTimestamp[V] | None) -> None:
-        super().put(key, None if value is None or value.value is None else value)
-
-    def put_all(self, entries: list[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
-        super().put_all([(key, None if value is None or value.value is None else value) for key, value in entries])
-
-    def put_many(self, keys: Iterable[K], values: Iterable[ValueAndTimestamp[V] | None]) -> None:
-        super().put_many(keys, [None if value is None or value.value is None else value for value in values])
 
     def restore(self, batch: RecordBatch) -> None:
         self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

@@ -13,8 +13,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
@@ -28,7 +31,6 @@ from streams_runtime.common.errors import (
     StreamsRuntimeError,
 )
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.rocksdb_cursors import Cursors, Entry
 from streams_runtime.state_stores.rocksdb_options import store_options, write_options
 from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind, read_format, write_format
@@ -37,8 +39,10 @@ from streams_runtime.state_stores.window_keys import are_segmented_window_keys
 
 ROCKSDB_DIRECTORY = "rocksdb"
 _RETRY_CLOSE_S = 0.001
+CHUNK = 32
+"""The number of entries that are read at a time: RocksDB's iterator holds the GIL while it reads."""
 _SIGNS_OF_DAMAGE = ("Corruption", "No such file", "does not exist")
-
+Entry = tuple[bytes, bytes]
 
 KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
@@ -51,6 +55,79 @@ class _NotOpen:
 
 
 _NOT_OPEN: Any = _NotOpen()
+
+
+class _Cursor:
+    __slots__ = ("__weakref__", "items")
+
+    def __init__(self, items: Iterator[Entry]) -> None:
+        self.items: Iterator[Entry] | None = items
+
+
+class Cursors:
+    """The open iterators of a store, from one `open` to its `close`. Each is a snapshot, reads a few entries at a time,
+    and ends when the store closes. Safe from any thread.
+
+    RocksDB keeps its files locked as long as an iterator lives. A query may have one open in another thread while the
+    task closes the store, so a store knows its cursors and ends them. Source: `RocksDBStore.openIterators`.
+    """
+
+    __slots__ = ("_closed", "_failure", "_lock", "_open")
+
+    def __init__(self, failure: Callable[[Exception], Exception]) -> None:
+        """`failure`: turns an error of the database into the error to raise."""
+        self._failure = failure
+        self._lock = Lock()
+        self._open: WeakSet[_Cursor] = WeakSet()
+        self._closed = False
+
+    def read(self, open_iterator: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
+        """Open an iterator of RocksDB at once, and return its entries.
+
+        After a close, this call raises InvalidStateStore, and so does the next entry of an iterator that is open.
+        """
+        with self._lock:
+            if self._closed:
+                raise self._failure(DbClosedError())
+            cursor = _Cursor(open_iterator())
+            chunk = self._chunk(cursor)
+            if cursor.items is not None:
+                self._open.add(cursor)
+        return self._entries(chunk, cursor)
+
+    def close(self) -> None:
+        """Close all iterators, which frees RocksDB's files. Waits for a thread that is reading a chunk."""
+        with self._lock:
+            self._closed = True
+            for cursor in self._open:
+                cursor.items = None
+            self._open.clear()
+
+    def _entries(self, chunk: list[Entry], cursor: _Cursor) -> Iterator[Entry]:
+        while chunk:
+            for entry in chunk:
+                if self._closed:
+                    raise self._failure(DbClosedError())
+                yield entry
+            with self._lock:
+                if self._closed:
+                    raise self._failure(DbClosedError())
+                chunk = self._chunk(cursor)
+
+    def _chunk(self, cursor: _Cursor) -> list[Entry]:
+        if cursor.items is None:
+            return []
+        try:
+            chunk = list(islice(cursor.items, CHUNK))
+        except Exception as error:
+            cursor.items = None
+            self._open.discard(cursor)
+            # the error's frames hold RocksDB's iterator, which would keep the database open as long as the error lives
+            raise self._failure(error) from error.with_traceback(None)
+        if len(chunk) < CHUNK:
+            cursor.items = None
+            self._open.discard(cursor)
+        return chunk
 
 
 class RocksDBStore:
@@ -70,11 +147,11 @@ class RocksDBStore:
 
         `convert`: called by `open` if the files have another format, with this store and the format of the files (None
         if they do not name one). It converts the content, or raises StoreOfAnotherKind. By default the content is only
-        checked (`refuse_other_kinds`).
+        checked.
         """
         self._name = name
         self._format = file_format
-        self._convert = refuse_other_kinds if convert is None else convert
+        self._convert = RocksDBStore._refuse_other_kinds if convert is None else convert
         self._directory = Path()
         # Any: rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
         self._database: Any = _NOT_OPEN
@@ -126,10 +203,6 @@ class RocksDBStore:
 
     def rebind(self, context: StoreContext) -> None:
         """Nothing here depends on the context."""
-
-    @property
-    def is_timestamped(self) -> bool:
-        return StoreKind(self._format.kind).is_timestamped
 
     def require_open(self) -> None:
         if not self.is_open:
@@ -210,6 +283,20 @@ class RocksDBStore:
         finally:
             _close_when_unused(database)
 
+    def _refuse_other_kinds(self, _found: StoreFormat | None) -> None:
+        """Check the files of a key-value store that do not name their format. Looks at the first and the last entry.
+
+        Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
+        """
+        first, last = next(self.scan(None, None), None), next(self.scan(None, None, reverse=True), None)
+        if first is None or last is None:
+            return
+        if are_segmented_window_keys(first[0], last[0]):
+            raise self.wrong_kind("windows")
+        is_timestamped = self._format.kind == StoreKind.TIMESTAMPED_KEY_VALUE
+        if is_timestamped and min(len(first[1]), len(last[1])) < TIMESTAMP_BYTES:
+            raise self.wrong_kind("values without timestamps")
+
     def _convert_files(self, found: StoreFormat | None) -> None:
         """Convert files with another format, or with an unknown format, to the format of this store."""
         try:
@@ -259,20 +346,6 @@ class RocksDBStore:
         return ProcessorStateError(
             f"store {self._name}: RocksDB failed in {self._directory}: {with_advice(str(error))}"
         )
-
-
-def refuse_other_kinds(database: RocksDBStore, _found: StoreFormat | None) -> None:
-    """Check the files of a key-value store that do not name their format. Looks at the first and the last entry.
-
-    Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
-    """
-    first, last = next(database.scan(None, None), None), next(database.scan(None, None, reverse=True), None)
-    if first is None or last is None:
-        return
-    if are_segmented_window_keys(first[0], last[0]):
-        raise database.wrong_kind("windows")
-    if database.is_timestamped and min(len(first[1]), len(last[1])) < TIMESTAMP_BYTES:
-        raise database.wrong_kind("values without timestamps")
 
 
 # The two iterators below do not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds

@@ -24,8 +24,6 @@ from streams_runtime.state_stores.thread_cache import TaskCache
 
 K = TypeVar("K")
 V = TypeVar("V")
-K_contra = TypeVar("K_contra", contravariant=True)
-V_co = TypeVar("V_co", covariant=True)
 
 
 class ChangeLogger(Protocol):
@@ -33,18 +31,15 @@ class ChangeLogger(Protocol):
 
     def limits_of(self, store: str) -> RecordLimits:
         """The limits of a record in the store's changelog."""
-        ...
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Raise for a change that the store's changelog does not accept. Sends nothing.
 
         Not needed for a change that `RecordLimits.takes_unchecked` accepts.
         """
-        ...
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Send a change after its check."""
-        ...
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
@@ -109,7 +104,6 @@ class StateStore(Protocol):
     @property
     def persistent(self) -> bool:
         """Whether the content outlives the process. Only a persistent store has a checkpoint."""
-        ...
 
     @property
     def is_open(self) -> bool: ...
@@ -119,23 +113,18 @@ class StateStore(Protocol):
 
         Raises ProcessorStateError; StoreOfAnotherKind for files that have to be deleted before the store can be opened.
         """
-        ...
 
     def rebind(self, context: StoreContext) -> None:
         """Use a new context, after the task was recycled. The store stays open and keeps its content."""
-        ...
 
     def restore(self, batch: RecordBatch) -> None:
         """Apply changelog records in bulk without logging them. Later records win, and None deletes."""
-        ...
 
     def flush(self) -> None:
         """Write all changes to disk, if the store is persistent."""
-        ...
 
     def close(self) -> None:
         """Flush and close; closing twice is fine."""
-        ...
 
 
 Entries = Iterator[tuple[bytes, bytes]]
@@ -149,13 +138,11 @@ class KeyValueBytesStore(StateStore, Protocol):
     def put(self, key: bytes, value: bytes | None) -> None: ...
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         """Put the entries in this order. After an error, no entry is put."""
-        ...
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         """The entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`. None is an
         open end.
         """
-        ...
 
     def approximate_num_entries(self) -> int: ...
 
@@ -179,19 +166,15 @@ class WindowBytesStore(StateStore, Protocol):
         it does nothing. A put into an expired window (on disk: a window of a deleted segment) is dropped, and
         `StoreContext.expired` is called.
         """
-        ...
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         """The value of a window; of duplicates, the one with the highest sequence number. `key`: as in `put`."""
-        ...
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         """Starts and values of a key's windows in order of time; duplicates in order of their sequence numbers."""
-        ...
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         """Keys, starts and values, in an order that depends on the store."""
-        ...
 
 
 Inner = TypeVar("Inner", bound=StateStore)
@@ -247,7 +230,7 @@ class SerdesStore(WrappedStateStore[Inner], Generic[Inner, K, V]):
         self.key_serde = key_serde
         self._serialize_key = serializer_of(key_serde)
         self._deserialize_key = key_serde.deserialize
-        self._serialize_value = serializer_of(value_serde)
+        self._serialize_value: Callable[[V], bytes | None] = serializer_of(value_serde)
         self._deserialize_value = value_serde.deserialize
 
     def _serialized_key(self, key: K) -> bytes:
@@ -264,31 +247,26 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
     timestamp_ms: int
 
 
-class ReadOnlyKeyValueStore(Protocol[K, V_co]):
+class KeyValueStore(StateStore, Protocol[K, V]):
     """Keys are ordered by their bytes. Ranges include both ends; None is an open end."""
 
-    def get(self, key: K) -> V_co | None: ...
-    def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V_co]]: ...
-    def reverse_range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V_co]]: ...
-    def all(self) -> Iterator[tuple[K, V_co]]: ...
-    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V_co]]: ...
+    def get(self, key: K) -> V | None: ...
+    def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]: ...
+    def reverse_range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]: ...
+    def all(self) -> Iterator[tuple[K, V]]: ...
+    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]: ...
     def approximate_num_entries(self) -> int: ...
-
-
-class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
     def put(self, key: K, value: V | None) -> None: ...
     def put_if_absent(self, key: K, value: V) -> V | None: ...
     def put_all(self, entries: list[tuple[K, V | None]]) -> None: ...
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The value of each key, as `get` returns it."""
-        ...
 
     def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
         """Put each value under the key at its index, in this order. A key may repeat, and the value None deletes.
 
         If a key or a value cannot be serialized, no entry is put.
         """
-        ...
 
     def delete(self, key: K) -> V | None: ...
 
@@ -307,15 +285,10 @@ class Windowed(NamedTuple, Generic[K]):
     end_ms: int
 
 
-class ReadOnlyWindowStore(Protocol[K_contra, V_co]):
-    """Times are window starts in milliseconds. Ranges include both ends."""
-
-    def fetch(self, key: K_contra, start_ms: int) -> V_co | None: ...
-    def fetch_range(self, key: K_contra, from_ms: int, to_ms: int) -> Iterator[tuple[int, V_co]]: ...
-
-
 class WindowStore(StateStore, Protocol[K, V]):
-    """Windows that are older than stream time minus retention are gone. `put` with None deletes."""
+    """Times are window starts in milliseconds. Ranges include both ends. Windows that are older than stream time minus
+    retention are gone. `put` with None deletes.
+    """
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None: ...
     def fetch(self, key: K, start_ms: int) -> V | None: ...
@@ -332,6 +305,5 @@ class StoreBuilder(Protocol):
     @property
     def changelog(self) -> ChangelogConfig | None:
         """None: not logged."""
-        ...
 
     def build(self) -> StateStore: ...

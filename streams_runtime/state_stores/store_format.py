@@ -38,11 +38,6 @@ class StoreKind(StrEnum):
     TIMESTAMPED_WINDOW = "timestamped window"
     DUPLICATES_WINDOW = "window with duplicates"
 
-    @property
-    def is_timestamped(self) -> bool:
-        """Whether a value begins with its timestamp."""
-        return self in (StoreKind.TIMESTAMPED_KEY_VALUE, StoreKind.TIMESTAMPED_WINDOW)
-
 
 @dataclass(frozen=True, slots=True)
 class StoreFormat:

@@ -72,15 +72,12 @@ class RecordContexts(Protocol):
 
     def begin_flush(self) -> Any:
         """Returns the present context, to pass to `end_flush`."""
-        ...
 
     def set_context(self, context: ContextTuple) -> None:
         """Make `context` the present one, until the next call or `end_flush`."""
-        ...
 
     def end_flush(self, previous: Any) -> None:
         """Make the context before the flush the present one again."""
-        ...
 
 
 class StoreBelow(Protocol):
@@ -92,13 +89,11 @@ class StoreBelow(Protocol):
 
     def check(self, key: bytes, value: bytes | None) -> None:
         """Raise for a change that the store or its changelog does not accept."""
-        ...
 
     def read(self, key: bytes) -> bytes | None: ...
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
         """Put a change that `check` has accepted, and log it. `record_ms`: the timestamp of the record that made it."""
-        ...
 
 
 class ThreadCache:

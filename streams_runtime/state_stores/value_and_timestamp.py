@@ -43,6 +43,11 @@ class ValueAndTimestampSerde(Generic[V]):
     def deserialize(self, data: bytes, /) -> ValueAndTimestamp[V]:
         return ValueAndTimestamp(self.value_serde.deserialize(data[TIMESTAMP_BYTES:]), unpack_timestamp(data)[0])
 
+    def serializer(self) -> Callable[[ValueAndTimestamp[V]], bytes | None]:
+        """As `serialize`; None, which deletes, for a ValueAndTimestamp without a value."""
+        serialize = self.value_serde.serialize
+        return lambda given: None if given.value is None else _pack(given.timestamp_ms) + serialize(given.value)
+
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> ValueAndTimestampSerde[V]:
         return ValueAndTimestampSerde(change(self.value_serde))
 

@@ -80,7 +80,9 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
     ) -> None:
         self.value_serde = value_serde
         """The serde of the value without its timestamp."""
-        super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde), window_size_ms=window_size_ms)
+        serde = ValueAndTimestampSerde(value_serde)
+        super().__init__(inner, key_serde, serde, window_size_ms=window_size_ms)
+        self._serialize_value = serde.serializer()
 
     def entry_access(self) -> EntryAccess:
         """The functions by which operators of the DSL read and write this store. See `EntryAccess`."""
@@ -110,9 +112,6 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
             write,
             self.window_of,
         )
-
-    def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start_ms: int) -> None:
-        super().put(key, None if value is None or value.value is None else value, window_start_ms)
 
     def restore(self, batch: RecordBatch) -> None:
         self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

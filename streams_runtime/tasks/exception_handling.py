@@ -37,12 +37,12 @@ from streams_runtime.common.errors import (
     WrongBatchResult,
     error_text,
 )
+from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses
+from streams_runtime.common.notices import one_line
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.processors.context import Receiver
-from streams_runtime.reporting.losses import ALREADY_A_NOTICE, DropReason, TaskLosses
-from streams_runtime.reporting.notices import one_line
 
 HEADER_EXCEPTION = "__streams.errors.exception"
 HEADER_MESSAGE = "__streams.errors.message"

@@ -1,4 +1,4 @@
-"""The offsets of a task's input: where reading begins, whether there is something to commit, and the offsets to commit.
+"""The offsets of a task's input: where reading begins, what there is to commit, and the right to commit it.
 
     begin         seek the consumer to the committed offsets
     begin_work    note that the task processes, punctuates or writes, so that it has something to commit
@@ -23,6 +23,11 @@ Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMe
 Differs from Kafka: in Kafka `auto.offset.reset` decides for repartition topics, too, and an offset is committed only
 after it has moved. So with `latest`, an owner that ends before a record has come leaves no committed offset, and the
 next owner skips the records that were written in between (KAFKA-12261).
+
+The right to commit is a claim, which is an epoch in the log for each input partition. A task claims its input before it
+reads it. A claim fences earlier claims of the same partitions: their owners cannot commit any more. A task that gives
+up its input releases the claim. If it did not, the next owner of the input would fence the producer that commits under
+the claim, and all tasks of the thread use this producer.
 """
 
 from __future__ import annotations
@@ -32,12 +37,12 @@ import binascii
 import struct
 from collections.abc import Collection, Iterable, Mapping
 
-from assignor.types import TopicPartition
+from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.losses import TaskLosses
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import Consumer, OffsetAndMetadata, OffsetReset
+from streams_runtime.logs.base import Claim, Consumer, OffsetAndMetadata, OffsetReset
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, InputPosition
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_manager import StateManager
@@ -331,3 +336,62 @@ def _decoded(metadata: str) -> bytes | None:
     except (binascii.Error, ValueError):
         return None
     return data if len(data) >= _HEADER.size and data[0] in _READABLE else None
+
+
+class InputClaim:
+    """One per active task.
+
+    `producer`: the thread's producer, which commits under the claim. `newest`: the newest claim, even if it was
+    released; None before the first claim.
+    """
+
+    __slots__ = ("_group_id", "_is_released", "_log", "_producer", "_task_id", "newest")
+
+    def __init__(self, task_id: TaskId, producer: StreamsProducer, group_id: str) -> None:
+        self._task_id = task_id
+        self._producer = producer
+        self._log = producer.log
+        self._group_id = group_id
+        self.newest: Claim | None = None
+        self._is_released = False
+
+    def accept(self, claim: Claim) -> None:
+        """Use this claim, which the thread may have taken for several tasks at once."""
+        self.newest = claim
+        self._is_released = False
+
+    def is_needed(self, partitions: frozenset[TopicPartition]) -> bool:
+        """Whether a claim of exactly these partitions has to be taken."""
+        return self.newest is None or self._is_released or self.newest.epochs.keys() != partitions
+
+    def take_if_needed(self, partitions: frozenset[TopicPartition]) -> None:
+        """Claim the partitions, unless exactly these are claimed already. If an earlier owner died, the log ends the
+        transaction that the earlier owner had open. Raises LogTimeout.
+        """
+        if self.is_needed(partitions):
+            self._producer.initialize()
+            self.accept(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
+
+    def mark_released(self) -> Claim | None:
+        """Returns the claim, which the caller has to release; None if there is no claim, or it is released already."""
+        if self.newest is None or self._is_released:
+            return None
+        self._is_released = True
+        return self.newest
+
+    def release(self) -> None:
+        """Release the claim, so that the next owner need not fence this thread. Does nothing without a claim."""
+        claim = self.mark_released()
+        if claim is not None:
+            self._log.release(claim)
+
+    def allow_writes(self) -> None:
+        """At-least-once: let the task write as long as its claim is the newest."""
+        self._producer.set_write_claim(self._task_id, self.newest)
+
+    def forbid_writes(self) -> None:
+        self._producer.set_write_claim(self._task_id, None)
+
+    def forget(self) -> None:
+        self.newest = None
+        self._is_released = False

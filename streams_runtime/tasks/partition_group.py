@@ -39,11 +39,11 @@ from typing import Any, NamedTuple, Protocol
 
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.common.records import LATEST_MS, Headers, RawRecord, Record, RecordMetadata, record_timestamp
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, RecordBatch
 from streams_runtime.processors.nodes import SourceRunner
-from streams_runtime.reporting.losses import ALREADY_A_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import BytesSerde, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_lags import InputLags

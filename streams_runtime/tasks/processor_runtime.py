@@ -31,6 +31,7 @@ from typing import Any
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.losses import TaskLosses
 from streams_runtime.common.records import Headers, RawRecord, RecordMetadata
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.log_errors import LogTimeout
@@ -38,7 +39,6 @@ from streams_runtime.processors.api import Cancellable, PunctuationType, Punctua
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition
-from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes

@@ -24,6 +24,7 @@ from typing import Any
 
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.losses import WindowsAtRisk
 from streams_runtime.common.records import Headers, record_partition
 from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, UnknownTopicOrPartition
@@ -31,7 +32,6 @@ from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.api import KeyPrefixPartitioner, StreamPartitioner
 from streams_runtime.processors.context import Receiver
-from streams_runtime.reporting.losses import WindowsAtRisk
 from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_for_topic, serializer_of
 from streams_runtime.tasks.needed_changes import NeededChanges
 

@@ -19,10 +19,10 @@ from collections.abc import Callable
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable
+from streams_runtime.common.losses import counted_before
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.nodes import SourceRunner
-from streams_runtime.reporting.losses import counted_before
 from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.tasks.exception_handling import FailedInputRecord, described

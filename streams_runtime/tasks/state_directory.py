@@ -40,14 +40,13 @@ from pathlib import Path
 from typing import Protocol
 
 from assignor.errors import DecodeError
-from assignor.legal_names import checked_name
+from assignor.names.legal_names import checked_name
 from assignor.types import ProcessId, TaskId, TopicPartition
 from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
-from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
-from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, HeldLock
+from streams_runtime.tasks.file_system import LOCK_FILE_NAME, SYSTEM_FILES, FileSystem, HeldLock
 
 PROCESS_FILE_NAME = "kafka-streams-process-metadata"
 CLUSTER_FILE_NAME = "cluster-id"

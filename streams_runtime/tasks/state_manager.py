@@ -40,7 +40,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.errors import AssignorFault
-from assignor.legal_names import is_legal_name, shown_name
+from assignor.names.legal_names import is_legal_name, shown_name
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.common.errors import (
     LockError,

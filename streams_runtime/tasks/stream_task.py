@@ -28,13 +28,12 @@ from collections.abc import Mapping
 
 from assignor.types import LATEST_OFFSET, TopicPartition
 from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
+from streams_runtime.common.losses import WindowsAtRisk
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, RecordBatch
 from streams_runtime.processors.batch_node import NodeRun
-from streams_runtime.reporting.losses import WindowsAtRisk
 from streams_runtime.state_stores.state_store import StateStore
-from streams_runtime.tasks.input_claim import InputClaim
-from streams_runtime.tasks.input_offsets import InputOffsets
+from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.state_manager import StateManager

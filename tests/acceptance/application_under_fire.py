@@ -18,11 +18,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
-from spark_jobs.demo.word_count import TextFeed, expected_counts, read_counts
+from spark_jobs.demo.word_count import SourceLine, TextFeed, expected_counts, read_counts, stdlib_lines
+from spark_jobs.ownership.ownership_history import overlaps, ownership_intervals
+from spark_jobs.ownership.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.member_process import EXECUTOR_TAG
-from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
-from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.running import Workers, run
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.local_run import ProgressMeter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.demo.word_count import COUNT_STORE, LINES, word_count
-from streams_runtime.application import Application
+from streams_runtime.instance.application import Application
 from streams_runtime.local_run.local_run import ProgressMeter
 from streams_runtime.logs.base import Log
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spark_jobs.workers.group_view import GroupView, wait_until_held
+from spark_jobs.ownership.group_view import GroupView, wait_until_held
+from spark_jobs.ownership.ownership_history import gaps, overlaps, ownership_intervals
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
 from spark_jobs.workers.member_process import InstanceSettings
-from spark_jobs.workers.ownership_history import gaps, overlaps, ownership_intervals
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
-from streams_runtime.application import Application, group_body
+from streams_runtime.instance.application import Application, group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.small_application import PARTITIONS, STORES, TASKS, counted, small_application, write_records

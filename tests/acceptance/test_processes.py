@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.workers.group_view import GroupView, group_view, listed_rebalances, wait_for_group
+from spark_jobs.ownership.group_view import GroupView, group_view, listed_rebalances, wait_for_group
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.acceptance.group_under_test import THREADS, TIMEOUT_S, GroupUnderTest

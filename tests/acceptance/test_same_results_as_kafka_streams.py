@@ -13,11 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.demo.stdlib_text import stdlib_lines
-from spark_jobs.demo.word_count import COUNT_STORE, COUNTS, LINES, PACKAGE_STORE, TextFeed, expected_counts, word_count
+from spark_jobs.demo.word_count import (
+    COUNT_STORE,
+    COUNTS,
+    LINES,
+    PACKAGE_STORE,
+    TextFeed,
+    expected_counts,
+    stdlib_lines,
+    word_count,
+)
 from spark_jobs.workers.member_process import InstanceSettings
-from streams_runtime.application import Application, group_body
 from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.instance.application import Application, group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log

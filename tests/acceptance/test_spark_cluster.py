@@ -26,9 +26,9 @@ import pytest
 from spark_engine.session.spark_installation import spark_environment
 from spark_engine.session.spark_options import LOOPBACK
 from spark_jobs.demo.takeovers import takeovers
-from spark_jobs.workers.group_view import GroupView, wait_for_group, wait_until_held
-from spark_jobs.workers.ownership_history import gaps, overlaps, ownership_intervals
-from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
+from spark_jobs.ownership.group_view import GroupView, wait_for_group, wait_until_held
+from spark_jobs.ownership.ownership_history import gaps, overlaps, ownership_intervals
+from spark_jobs.ownership.ownership_log import OwnershipLine, read_ownership
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log

@@ -18,7 +18,7 @@ from streams_runtime import (
     open_log,
     read_topic,
 )
-from streams_runtime.application import group_body
+from streams_runtime.instance.application import group_body
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.small_application import address
 from tests.streams_runtime.word_counting import wait_for

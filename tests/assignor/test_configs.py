@@ -7,7 +7,6 @@ import pytest
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording import dotted_configs
-from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX
 from tests.assignor.kafka_config_values import KEYS, VALUES, in_kafka
 
 
@@ -22,27 +21,6 @@ def test_should_have_kafkas_defaults() -> None:
         window_store_additional_retention_ms=86_400_000,
         topic_configs={},
     )
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("num.standby.replicas", 0),
-        ("num.standby.replicas", JAVA_INT_MAX),
-        ("acceptable.recovery.lag", JAVA_LONG_MAX),
-        ("max.warmup.replicas", 1),
-        ("probing.rebalance.interval.ms", 60_000),
-        ("windowstore.changelog.additional.retention.ms", 0),
-        ("replication.factor", -1),
-        ("replication.factor", 0),
-        ("num.standby.replicas", -1),
-        ("rack.aware.assignment.traffic_cost", JAVA_INT_MIN),
-    ],
-)
-def test_should_take_a_number_within_kafkas_bounds_also_as_text(key: str, value: int) -> None:
-    configs = AssignmentConfigs.from_dotted({key: value})
-    assert configs == AssignmentConfigs.from_dotted({key: f" {value} "})
-    assert dotted_configs(configs)[key] == value
 
 
 @pytest.mark.parametrize(
@@ -74,11 +52,6 @@ def test_should_refuse_with_the_place_and_the_reason(key: str, value: object, me
     assert str(refused.value).startswith("input.configs: ")
     assert message in str(refused.value)
     assert len(str(refused.value)) < 250
-
-
-def test_should_split_tags_given_as_text() -> None:
-    configs = AssignmentConfigs.from_dotted({"rack.aware.assignment.tags": "zone, cluster"})
-    assert configs.rack_aware_assignment_tags == ("zone", "cluster")
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -8,7 +8,6 @@ import pytest
 
 from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind
 from assignor.explain import (
     ActiveOutcome,
     ClientLag,
@@ -19,12 +18,11 @@ from assignor.explain import (
     explanation_document,
 )
 from assignor.pipeline import assign
-from assignor.recording import parse_recorded_rebalance
-from assignor.snapshot import RebalanceResult
+from assignor.pipeline.snapshot import RebalanceResult
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import LATEST_OFFSET, ProcessId, Role, TaskId
 from tests.group_model import LOG_END, NOW_MS, SimulatedGroup, process_id, topology_of
-from tests.recorded import REBALANCES, documents
 
 A, B = process_id(1), process_id(2)
 TASKS = [TaskId(0, number) for number in range(4)]
@@ -131,19 +129,3 @@ def test_should_call_a_process_by_its_first_digits_only_where_that_is_enough() -
     )
     texts = [explanation.text for explanation in explain_placement(problem, placement, [])]
     assert texts == [f"0_0 started: active on {alike}", "0_1 started: active on 00000005"]
-
-
-def test_should_agree_with_what_every_recorded_group_was_sent() -> None:
-    """Active copies that were handed out are those, and only those, in the bytes of Kafka's own leader."""
-    for line in documents(REBALANCES)[::10]:
-        recorded = parse_recorded_rebalance(line)
-        result = assign(recorded.snapshot, recorded.now_ms)
-        if result.placement is None:
-            continue
-        explanations = list(explain_rebalance(result))
-        assert result.problem is not None
-        assert [each.task for each in explanations] == sorted(result.problem.tasks), recorded.id
-        for explanation in explanations:
-            roles = [copy.role for copy in explanation.copies]
-            assert roles.count(Role.ACTIVE) == 1, (recorded.id, explanation.text)
-            assert len({copy.process for copy in explanation.copies}) == len(roles), (recorded.id, explanation.text)

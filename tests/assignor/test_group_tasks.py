@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import DecodeError
 from assignor.pipeline import assign
-from assignor.snapshot import Member, RebalanceSnapshot
+from assignor.pipeline.snapshot import Member, RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology, Subtopology
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.errors import InputError
-from assignor.legal_names import LONGEST_NAME, NAME_PATTERN, checked_name, is_legal_name, shown_name
+from assignor.names.legal_names import LONGEST_NAME, NAME_PATTERN, checked_name, is_legal_name, shown_name
 from tests.hostile_names import HOSTILE_NAMES
 
 LETTERS = frozenset(string.ascii_letters + string.digits + "._-")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.near_names import did_you_mean, near_name
+from assignor.names.near_names import did_you_mean, near_name
 
 SETTINGS = ("port", "host", "log.level", "num.standby.replicas", "sasl.oauthbearer.jwks.endpoint.url", "ssl.certfile")
 

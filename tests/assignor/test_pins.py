@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
+from assignor.configs.pins import (
+    Pin,
+    TaskPattern,
+    TaskWeights,
+    pins_document,
+    pins_from,
+    weights_document,
+    weights_from,
+)
 from assignor.errors import InputError
-from assignor.pins import Pin, TaskPattern, TaskWeights, pins_document, pins_from, weights_document, weights_from
 from assignor.recording import dotted_configs
 from assignor.types import TaskId
 

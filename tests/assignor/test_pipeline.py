@@ -11,24 +11,20 @@ from dataclasses import replace
 
 import pytest
 
-from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionLog
 from assignor.errors import (
-    ConfigError,
     DecodeError,
-    IllegalStateError,
     InputError,
-    KafkaError,
     StreamsError,
-    TopologyError,
 )
 from assignor.java.hash_codes import process_hash
 from assignor.java.order import hash_set_order
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import Member, RebalanceSnapshot
 from assignor.recording import parse_rebalance
-from assignor.snapshot import CreatedTopic, Member, RebalanceSnapshot
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
+from assignor.topology.cluster import TopicMetadata
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import (
     JAVA_LONG_MAX,
@@ -65,88 +61,6 @@ def snapshot_of(
         changelog_end_offsets={name: (LOG_END,) * count for name, count in changelogs.items()},
         leader_process_id=A,
     )
-
-
-def error_codes(snapshot: RebalanceSnapshot) -> set[int]:
-    result = assign(snapshot, NOW_MS)
-    codes = {decode(raw)[1].err_code for raw in result.assignments.values()}
-    assert codes == {result.error_code}
-    return codes
-
-
-def test_should_create_internal_topics_and_say_how() -> None:
-    topology = GroupTopology(
-        (
-            Subtopology(0, ("in",), sink_topics=("app-by-key",), repartition_sink_topics=("app-by-key",)),
-            Subtopology(
-                1,
-                ("app-by-key",),
-                (RepartitionTopic("app-by-key"),),
-                stores=(SubtopologyStore("counts", "app-counts"),),
-            ),
-        )
-    )
-    cluster = topology_of([])[1].with_topics({"in": TopicMetadata(3)})
-    snapshot = replace(snapshot_of({"a": member(A)}, []), topology=topology, cluster=cluster)
-    result = assign(snapshot, NOW_MS)
-    assert result.internal_topics == {"app-by-key": 3, "app-counts": 3}
-    assert result.created_topics["app-counts"] == CreatedTopic(
-        3, -1, {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
-    )
-    assert sorted(result.created_topics) == ["app-by-key", "app-counts"]
-    assert len(set(decode(result.assignments["a"])[1].active_tasks)) == 6
-
-
-def test_should_answer_a_missing_source_topic_with_an_error_assignment() -> None:
-    snapshot = snapshot_of({"a": member(A), "b": member(B)})
-    snapshot = replace(snapshot, cluster=replace(snapshot.cluster, topics={}))
-    assert error_codes(snapshot) == {AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA}
-
-
-def test_should_answer_a_request_to_shut_down_with_an_error_assignment() -> None:
-    assert error_codes(snapshot_of({"a": member(A), "b": member(B, error_code=4)})) == {
-        AssignorErrorCode.SHUTDOWN_REQUESTED
-    }
-
-
-def test_should_answer_a_future_member_beside_one_that_cannot_probe_with_an_error_assignment() -> None:
-    versions, later_versions = b"\0\0\0\x0b\0\0\0\x0b", b"\0\0\0\x0c\0\0\0\x0c"
-    future = Member(member(B).subscription.replace(versions, later_versions))
-    old = member(A, version=2, latest_supported_version=-1)
-    assert error_codes(snapshot_of({"a": old, "b": future})) == {AssignorErrorCode.ASSIGNMENT_ERROR}
-    assert assign(snapshot_of({"a": member(A), "b": future}), NOW_MS).error_code is AssignorErrorCode.NONE
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"existing_internal_topics": {"app-store-0-changelog": TopicMetadata(5)}}, StreamsError),
-        ({"existing_internal_topics": {}, "failures": frozenset({"create_topics"})}, StreamsError),
-        ({"members": {"a": member(A, endpoint="no port")}}, ConfigError),
-        ({"members": {"a": member(A, owned=[TopicPartition("gone", 0)])}}, IllegalStateError),
-    ],
-)
-def test_should_hand_back_what_kafkas_leader_would_throw(change: dict[str, object], error: type[KafkaError]) -> None:
-    snapshot = replace(snapshot_of({"a": member(A)}), **change)  # type: ignore[arg-type]
-    result = assign(snapshot, NOW_MS)
-    assert type(result.error) is error
-    assert result.assignments == {}
-
-
-def test_should_vouch_for_the_topics_that_a_failed_round_created() -> None:
-    """The repartition topic is created before the changelog turns out to have the wrong number of partitions."""
-    topology = GroupTopology(
-        (
-            Subtopology(0, ("topic-0",), sink_topics=("app-r",), repartition_sink_topics=("app-r",)),
-            Subtopology(1, ("app-r",), (RepartitionTopic("app-r"),), stores=(SubtopologyStore("s", "app-s"),)),
-        )
-    )
-    snapshot = replace(
-        snapshot_of({"a": member(A)}), topology=topology, existing_internal_topics={"app-s": TopicMetadata(9)}
-    )
-    result = assign(snapshot, NOW_MS)
-    assert isinstance(result.error, StreamsError)
-    assert (result.internal_topics, list(result.created_topics)) == ({"app-r": 2}, ["app-r"])
 
 
 def test_should_refuse_a_group_without_members() -> None:
@@ -232,26 +146,24 @@ def test_should_not_fall_back_from_legacy_sticky_when_lags_are_not_known() -> No
     assert len(sticky.asked) == 1
 
 
-def test_should_hand_topology_errors_back_by_their_kafka_name() -> None:
-    topics = ("topic-0", "topic-1", "app-r")
-    topology = GroupTopology((Subtopology(0, topics, (RepartitionTopic("app-r", 3),)),), (topics,))
-    _, cluster = topology_of([2, 5])
-    result = assign(replace(snapshot_of({"a": member(A)}), topology=topology, cluster=cluster), NOW_MS)
-    assert isinstance(result.error, TopologyError)
-    assert result.error.as_recorded().startswith("TopologyException: ")
-
-
 HASH_SEED_PROGRAM = """
 import hashlib, json, sys
+from dataclasses import replace
 from assignor.explain import explain_rebalance
+from assignor.configs.pins import Pin, TaskPattern
 from assignor.pipeline import assign
 from assignor.recording import parse_recorded_rebalance, rebalance_output
+from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
+pins = (Pin((TaskPattern(0, None),), tags=(("zone", "a"),)), Pin((TaskPattern(1, None),), apart="cluster"))
 digest = hashlib.sha256()
 for line in sys.stdin:
     recorded = parse_recorded_rebalance(json.loads(line))
-    result = assign(recorded.snapshot, recorded.now_ms)
-    digest.update(json.dumps(rebalance_output(result)).encode())
-    digest.update("".join(each.text for each in explain_rebalance(result)).encode())
+    configs = replace(recorded.snapshot.configs, minimal_movement_pins=pins)
+    snapshot = replace(recorded.snapshot, configs=configs)
+    for assignor in (None, MinimalMovementTaskAssignor()):
+        result = assign(snapshot, recorded.now_ms, assignor)
+        digest.update(json.dumps(rebalance_output(result)).encode())
+        digest.update("".join(each.text for each in explain_rebalance(result)).encode())
 print(digest.hexdigest())
 """
 

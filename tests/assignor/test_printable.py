@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.printable import json_text, lines, one_line
+from assignor.names.printable import json_text, lines, one_line
 from tests.hostile_names import HOSTILE_NAMES
 
 

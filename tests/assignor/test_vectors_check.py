@@ -25,6 +25,7 @@ LINES = {
     CUSTOM_REBALANCES: 239,
     OWN_CUSTOM_REBALANCES: 78,
     "placements.jsonl.gz": 2027,
+    "placements_sticky.jsonl.gz": 73,
     "placements_tags.jsonl.gz": 430,
     "placements_heap.jsonl.gz": 186,
     "placements_rack.jsonl.gz": 1146,

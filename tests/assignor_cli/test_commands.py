@@ -26,16 +26,6 @@ def with_another_output(line: dict[str, Any]) -> dict[str, Any]:
 
 
 class TestAssign:
-    def test_should_write_id_and_output_of_every_line(self) -> None:
-        ran = assignor_process("assign", SMOKE)
-        assert (ran.returncode, ran.stderr) == (0, "")
-        lines = [json.loads(line) for line in ran.stdout.splitlines()]
-        assert [line["id"] for line in lines] == [f"smoke.{number}" for number in range(1, 5)]
-        for line in lines:
-            recorded = document("recordings/smoke.jsonl.gz", line["id"])["output"]
-            assert line["output"]["assignments"] == recorded["assignments"]
-            assert line["output"]["internal_topics"] == recorded["internal_topics"]
-
     def test_should_read_stdin_plain_and_gzip(self) -> None:
         plain = gzip.decompress(Path(SMOKE).read_bytes())
         outputs = {assignor("assign", "-", stdin=content).stdout for content in (plain, Path(SMOKE).read_bytes())}
@@ -227,17 +217,6 @@ class TestCheck:
 
 
 class TestProgram:
-    def test_should_list_its_own_commands(self) -> None:
-        ran = assignor("--help")
-        assert ran.returncode == 0
-        assert {"assign", "decode", "explain", "diff"} <= set(ran.stdout.split())
-
-    def test_should_end_with_2_when_used_wrongly(self) -> None:
-        for arguments in (("no-such-command",), ("assign",), ("assign", SMOKE, "--format", "xml"), ("diff", SMOKE)):
-            ran = assignor(*arguments)
-            assert (ran.returncode, ran.stdout) == (2, "")
-            assert "Traceback" not in ran.stderr
-
     def test_should_work_without_the_packages_of_an_extra(self, tmp_path: Path) -> None:
         """An entry point that cannot be imported leaves its commands out, and the help says so."""
         (tmp_path / "extra-1.dist-info").mkdir()

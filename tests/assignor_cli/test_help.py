@@ -13,7 +13,6 @@ import pytest
 import typer.main
 
 from assignor_cli.app import build_app, program
-from assignor_cli.extras import Extra
 from tests.program import assignor
 
 
@@ -57,11 +56,6 @@ def test_should_say_in_the_list_what_every_command_does() -> None:
         first_line = command.get_short_help_str(1000)
         assert first_line.endswith("."), path
         assert len(first_line) <= 62, f"the list would cut what {path} does"
-
-
-def test_should_notice_an_example_with_an_option_that_is_gone() -> None:
-    with pytest.raises(Exception, match="--no-such-option"):
-        parse(["assign", "a.jsonl", "--no-such-option"])
 
 
 def test_should_say_its_version() -> None:
@@ -149,8 +143,3 @@ def test_should_list_commands_of_a_missing_extra_and_say_what_to_install(
                 "",
                 f"error: assignor {name} needs an extra that is not installed: {remedy}\n",
             )
-
-
-def test_should_know_whether_an_extra_is_there() -> None:
-    assert Extra("x", ("json", "no_such_module_anywhere")).is_missing
-    assert not Extra("x", ("json",)).is_missing

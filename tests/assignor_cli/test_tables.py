@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.names import shortened
+from assignor.names.short_names import shortened
 from assignor_cli.tables import Column, View, age_text, paragraph, table_text
 
 COLUMNS = (
@@ -78,10 +78,7 @@ def test_should_write_ages_as_kubectl_does(ms: int, text: str) -> None:
 def test_should_wrap_a_paragraph_below_its_own_beginning() -> None:
     told = paragraph("because", "active belongs on b1 by round robin; the lag of a0 is 12", View(40), indent=10)
 
-    assert told.splitlines() == [
-        "because   active belongs on b1 by round",
-        "          robin; the lag of a0 is 12",
-    ]
+    assert told.splitlines() == ["because   active belongs on b1 by round", "          robin; the lag of a0 is 12"]
     assert paragraph("because", "x " * 60, View(40, wide=True), indent=10).count("\n") == 0
 
 

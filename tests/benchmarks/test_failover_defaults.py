@@ -11,7 +11,7 @@ from benchmarks import readme_application as readme
 from benchmarks.failover_defaults import slowest
 from benchmarks.failover_results import STOPPED, MeasuredEnd
 from benchmarks.handovers import Handover
-from streams_runtime.application import load_application
+from streams_runtime.instance.application import load_application
 
 
 def test_should_measure_the_application_of_the_readme_with_its_settings(

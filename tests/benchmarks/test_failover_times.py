@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.handovers import Handover, handover, lost_tasks, percentile
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 DIED_MS = 10_000.0
 DEAD, ALIVE, NEXT = 7, 8, 9

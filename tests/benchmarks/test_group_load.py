@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from rich.console import Console
 
-from assignor.types import TaskId
-from benchmarks.group_load.definitions import TOPIC, definition
-from benchmarks.group_load.fleet import Fleet
-from benchmarks.group_load.fleet_plan import FleetPlan
-from benchmarks.group_load.holdings import Holding, Holdings, overlaps
+from benchmarks.group_load.fleet_process import FleetPlan, FleetProcess
 from benchmarks.group_load.latencies import Latencies, Percentiles
 from benchmarks.group_load.results import Results
 from benchmarks.group_load.rows import ROWS
 from benchmarks.group_load.running import run_rows
+from benchmarks.group_load.service import definition
+from spark_jobs.ownership.ownership_history import overlaps, ownership_intervals
 from tests.coordinator_api.service_process import ServiceProcess
 
 LONGEST_S = 60.0
-TASKS = 30
-ONE, TWO = TaskId(0, 1), TaskId(0, 2)
 
 
 @pytest.fixture(scope="module")
@@ -36,56 +29,19 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
         yield running
 
 
-def plan(service: ServiceProcess, group: str, *, held: bool, processes: int = 4) -> FleetPlan:
-    with service.client() as client:
-        client.put(f"/v1/groups/{group}", json=definition(TASKS)).raise_for_status()
-    return FleetPlan(group, processes, 2, TOPIC, held=held, session_timeout_ms=30_000, heartbeat_interval_ms=100)
-
-
-def with_fleet(service: ServiceProcess, of: FleetPlan, scenario: Callable[[Fleet], Coroutine[Any, Any, None]]) -> Fleet:
-    """Runs it while the fleet lives."""
-    fleet = Fleet(of, service.url)
-
-    async def run() -> None:
-        fleet.start()
-        try:
-            await scenario(fleet)
-        finally:
-            fleet.close()
-
-    asyncio.run(run())
-    return fleet
-
-
 def test_should_count_a_living_member_that_the_group_forgets(service: ServiceProcess) -> None:
-    async def scenario(fleet: Fleet) -> None:
-        generation = await fleet.at_rest_in(1, LONGEST_S)
-        forgotten = fleet.members[0].member_id
-        async with httpx.AsyncClient(base_url=service.url, trust_env=False) as client:
-            (await client.delete(f"/v1/groups/forgetful/members/{forgotten}")).raise_for_status()
-        await fleet.at_rest_in(generation + 1, LONGEST_S)
-        assert fleet.members[0].member_id != forgotten
-
-    assert with_fleet(service, plan(service, "forgetful", held=True), scenario).evictions == 1
-
-
-def test_should_see_a_task_that_two_members_hold() -> None:
-    holdings = Holdings()
-    holdings.take("a", [ONE, TWO], at=1.0)
-    holdings.drop("a", [TWO], at=2.0)
-    holdings.take("b", [TWO], at=2.0)
-    assert holdings.owned_twice == []
-    holdings.take("b", [ONE], at=3.0)
-    assert holdings.owned_twice == ["b took 0_1 at 3.000, which a held"]
-
-
-def test_should_see_it_in_the_holdings_of_two_drivers() -> None:
-    first, second = Holding(ONE, "a", 1.0, 3.0), Holding(ONE, "b", 3.0)
-    assert overlaps([second, first]) == []
-    assert overlaps([first, second._replace(since=2.9)]) == ["b took 0_1 at 2.900, which a held"]
-    assert overlaps([first._replace(until=9.0), Holding(TWO, "b", 2.0), second]) == [
-        "b took 0_1 at 3.000, which a held"
-    ]
+    with service.client() as client:
+        client.put("/v1/groups/forgetful", json=definition(30)).raise_for_status()
+        plan = FleetPlan("forgetful", 4, 2, session_timeout_ms=30_000, heartbeat_interval_ms=100)
+        with FleetProcess(plan, service.url) as fleet:
+            fleet.start()
+            generation = fleet.at_rest_in(1, LONGEST_S)
+            forgotten = fleet.member_ids()[0]
+            client.delete(f"/v1/groups/forgetful/members/{forgotten}").raise_for_status()
+            fleet.at_rest_in(generation + 1, LONGEST_S)
+            assert forgotten not in fleet.member_ids()
+            assert fleet.report().evictions == 1
+            assert overlaps(ownership_intervals(fleet.ownership())) == []
 
 
 def test_should_count_the_heartbeats_that_a_late_answer_kept_from_being_sent() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.handovers import Handover
 from benchmarks.kills import WHILE_STABLE, Kill, tasks_run, verdict
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 DEAD, ALIVE = 7, 8
 

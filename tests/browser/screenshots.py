@@ -20,8 +20,7 @@ import httpx
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from spark_jobs.demo.stdlib_text import stdlib_lines
-from spark_jobs.demo.word_count import TextFeed, word_count
+from spark_jobs.demo.word_count import TextFeed, stdlib_lines, word_count
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.local_run import LocalRun
 from streams_runtime.logs.opening import open_log

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -15,7 +14,6 @@ from tests.browser.few_members import FewMembers
 from tests.browser.keyboard import press_on, tab_to, walk
 from tests.browser.pages import LAYOUTS, Layout, assert_fits, is_same_page, mark
 from tests.coordinator_api.service_process import ServiceProcess
-from tests.told import Tell
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +42,6 @@ def names(page: Page) -> Locator:
 
 def row(page: Page, group: str) -> Locator:
     return page.locator("tbody tr").filter(has=page.get_by_role("link", name=group, exact=True))
-
-
-def test_should_list_groups_with_what_an_operator_asks_first(page: Page, origin: str) -> None:
-    page.goto(origin)
-    expect(page).to_have_url(f"{origin}/ui/groups")
-    expect(page.get_by_role("heading", name="Groups", level=1)).to_be_visible()
-    expect(names(page)).to_have_text(["clicks", "orders", "payments"])
-    expect(row(page, "orders").get_by_role("cell")).to_contain_text(["Stable", "2", "4 of 4"])
-    expect(row(page, "payments").get_by_role("cell")).to_contain_text(["Empty", "0", "0 of 4"])
 
 
 def test_should_search_while_one_types(page: Page, origin: str) -> None:
@@ -95,16 +84,6 @@ def test_should_show_what_changes_without_being_loaded_again(page: Page, origin:
     expect(row(page, "zebra").get_by_role("cell")).to_contain_text(["Stable", "3", "4 of 4"])
     expect(page.get_by_role("link", name="orders", exact=True)).to_be_focused()
     assert is_same_page(page)
-
-
-def test_should_show_a_member_that_leaves(page: Page, origin: str, zebra: FewMembers, tell: Tell) -> None:
-    zebra.declare().join(2)
-    page.goto(f"{origin}/ui/groups")
-    expect(row(page, "zebra").get_by_role("cell")).to_contain_text(["Stable", "2"])
-    began_s = time.monotonic()
-    zebra.members.pop().leave()
-    expect(row(page, "zebra").get_by_role("cell")).to_contain_text(["PreparingRebalance", "1"])
-    tell(f"a member that left was missing on the page after {1000 * (time.monotonic() - began_s):.0f} ms")
 
 
 def test_should_be_walked_by_keyboard_alone(page: Page, origin: str) -> None:

@@ -31,29 +31,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
         yield process
 
 
-@pytest.fixture(scope="module")
-def reader(service: ServiceProcess) -> str:
-    """A token that may look at the groups of the shop, and no more."""
-    with service.client(ADMIN) as client:
-        answer = client.post("/v1/tokens", json={"name": "shop-reader", "right": "reader", "groups": "shop-*"})
-        assert answer.is_success, answer.text
-        return str(answer.json()["token"])
-
-
 def log_in(page: Page, origin: str, token: str) -> None:
     page.goto(f"{origin}/ui/groups")
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Groups", level=1)).to_be_visible()
-
-
-def test_should_ask_for_a_token_and_go_where_one_wanted_to_go(page: Page, origin: str) -> None:
-    page.goto(f"{origin}/ui/groups?q=shop")
-    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
-    page.get_by_label("Token").fill(ADMIN)
-    page.get_by_role("button", name="Log in").click()
-    expect(page).to_have_url(f"{origin}/ui/groups?q=shop")
-    expect(page.locator("tbody th a")).to_have_text(["shop-orders"])
 
 
 def test_should_keep_the_token_where_no_script_and_no_other_site_gets_it(
@@ -94,14 +76,6 @@ def test_should_log_in_and_out_by_keyboard_alone(page: Page, origin: str) -> Non
     page.goto(f"{origin}/ui/groups")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     tab_to(page, page.get_by_role("button", name="Log in"))
-
-
-def test_should_show_a_reader_what_is_its_own_and_say_that_it_cannot_steer(
-    page: Page, origin: str, reader: str
-) -> None:
-    log_in(page, origin, reader)
-    expect(page.locator("tbody th a")).to_have_text(["shop-orders"])
-    expect(page.get_by_text("Your token may look, and not steer.")).to_be_visible()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)

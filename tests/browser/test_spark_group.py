@@ -21,7 +21,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from pyspark.sql import SparkSession
 
 from spark_engine.session.spark_session import spark_session
-from spark_jobs.workers.group_view import GroupView
+from spark_jobs.ownership.group_view import GroupView
 from spark_jobs.workers.running import run
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -9,7 +9,6 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.accessibility import assert_accessible, findings
 from tests.browser.chromium import BrowserMissing, browser_path, browser_required
-from tests.browser.keyboard import Stop, press_on, tab_to, walk
 from tests.browser.watched import Watched
 
 ORIGIN = "http://page.test"
@@ -52,12 +51,6 @@ def show(page: Page, body: str, script: str = "", policy: str = POLICY) -> None:
 _ANYBODY = {"Access-Control-Allow-Origin": "*"}
 
 
-def test_should_find_nothing_wrong_with_a_sound_page(shown: Page, seen: Watched) -> None:
-    show(shown, "<p>All is well.</p>", "console.log('fine')")
-    assert_accessible(shown)
-    assert seen.found == []
-
-
 @pytest.mark.parametrize(
     "script, told",
     [
@@ -89,29 +82,6 @@ def test_should_say_what_shuts_people_out(shown: Page) -> None:
     assert [line.partition(":")[0] for line in findings(shown)] == ["image-alt (critical)", "label (critical)"]
     with pytest.raises(AssertionError, match=r"image-alt \(critical\): .*\n    img: .*alt attribute"):
         assert_accessible(shown)
-
-
-def test_should_walk_a_page_by_keyboard(shown: Page) -> None:
-    show(
-        shown,
-        '<a href="#a">first</a> <button id=b>second</button> <input aria-label=third>',
-        "document.querySelector('button').onclick = () => { document.title = 'pressed' }",
-    )
-    assert walk(shown) == [Stop("a", "", "first"), Stop("button", "b", "second"), Stop("input", "", "third")]
-    press_on(shown, shown.get_by_role("button", name="second"))
-    expect(shown).to_have_title("pressed")
-
-
-def test_should_say_where_tab_stops_when_it_does_not_get_there(shown: Page) -> None:
-    show(shown, '<a href="#a">first</a> <div id=hidden tabindex="-1">out of reach</div>')
-    with pytest.raises(AssertionError, match="it stops at: <a> 'first'"):
-        tab_to(shown, shown.locator("#hidden"))
-
-
-def test_should_miss_a_focus_that_is_not_seen(shown: Page) -> None:
-    show(shown, '<a href="#a" style="outline: none">first</a>', policy="")
-    with pytest.raises(AssertionError, match="nothing shows that the focus is here: <a> 'first'"):
-        walk(shown)
 
 
 def test_should_require_the_browser_in_ci_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,7 @@ each kind happen equally often, one after the other, in an order that the seed d
 =====================  ==============================================================================================
 `cluster.py`           the coordinators, the database and the groups, and what it means that they have settled
 `word_count.py`        the group on Spark, from `tests.history`, whose judge judges it
-`fault_kinds.py`       what happens to whom
-`drawing.py`           the order of the faults
+`fault_kinds.py`       what happens to whom, in which order
 `report.py`            what is judged, and the table at the end
 `running.py`           the run
 `rolling_restart.py`   all coordinators restarted, one after the other, under members that only beat

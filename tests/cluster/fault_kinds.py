@@ -1,11 +1,11 @@
-"""What happens to whom. Each returns when the fault has ended, and says in words what it was."""
+"""What happens to whom, and in which order. Each fault returns when it has ended, and says in words what it was."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -141,3 +141,11 @@ KINDS = (
     FaultKind("member killed", _member_killed, moves_tasks=True),
     FaultKind("Spark worker killed", _spark_worker_killed, moves_tasks=True, needs_words=True),
 )
+
+
+def drawn(kinds: Sequence[str], count: int, chance: random.Random) -> list[str]:
+    """So many by chance, in rounds. A round has each kind once; what is left over at the end is a part of a round."""
+    found: list[str] = []
+    while len(found) < count:
+        found += chance.sample(kinds, len(kinds))
+    return found[:count]

@@ -13,8 +13,7 @@ from pathlib import Path
 from tests.acceptance.fleet.fleet import Fleet
 from tests.acceptance.fleet.witness import now_ms
 from tests.cluster.cluster import GRACE_MS, Cluster, ClusterSize, DidNotSettle, running_coordinators, running_groups
-from tests.cluster.drawing import drawn
-from tests.cluster.fault_kinds import KINDS, FaultKind
+from tests.cluster.fault_kinds import KINDS, FaultKind, drawn
 from tests.cluster.report import Findings, Happened
 from tests.cluster.word_count import WordCountOnSpark
 from tests.coordinator_api.store.postgresql import programs

@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.acceptance.fleet.witness import Service, Witness
-from tests.cluster.drawing import drawn
-from tests.cluster.fault_kinds import KINDS
+from tests.cluster.fault_kinds import KINDS, drawn
 from tests.cluster.report import Findings, Happened, report
 from tests.cluster.running import EVICTED, OWNED_TWICE
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams_runtime.application import group_body
+from streams_runtime.instance.application import group_body
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.history.calls import read_history, write_run
 from tests.history.judge import is_valid, report

@@ -11,18 +11,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
-from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from coordinator_api.clock import ServiceClock
-from coordinator_api.clusters import Clusters, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered
-from coordinator_api.recorded_documents import expanded
+from coordinator_api.runtime.clusters import Clusters, ProviderAddress
 from coordinator_api.runtime.definitions import read_definition
 from coordinator_api.runtime.durable_group import GroupEnvironment
 from coordinator_api.runtime.group_runtime import GroupRuntime
+from coordinator_api.store.recorded_documents import expanded
 from coordinator_api.store.repository import Repository
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers

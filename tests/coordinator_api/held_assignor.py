@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.registry import task_assignor_named
 
 HOLD_FILE_VARIABLE = "HELD_ASSIGNOR_FILE"

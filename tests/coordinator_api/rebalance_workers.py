@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from coordinator_api.clock import ServiceClock
-from coordinator_api.clusters import Clusters
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
+from coordinator_api.runtime.clusters import Clusters
 from coordinator_api.runtime.rebalance_runner import RebalanceResources
 from coordinator_api.workers.worker_pool import ServiceWorkers, WorkerPool
 

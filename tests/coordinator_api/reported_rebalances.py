@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import Member
 from assignor.recording import parse_rebalance_input, rebalance_document
-from assignor.snapshot import Member
 from tests.coordinator_api.group_members import definition, subscription
 
 NOW_MS = 1_700_000_000_000

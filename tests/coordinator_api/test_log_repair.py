@@ -62,13 +62,10 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "a changed byte": statement(
         f"UPDATE group_records SET body = substr(body, 1, 30) || '#' || substr(body, 32) WHERE {THIRD_LAST}"
     ),
-    "a cut record": statement(f"UPDATE group_records SET body = substr(body, 1, 20) WHERE {THIRD_LAST}"),
-    "a missing record": statement(f"DELETE FROM group_records WHERE {THIRD_LAST}"),
     "a missing tail": statement(
         "DELETE FROM group_records WHERE group_id = 'orders' "
         "AND sequence > (SELECT sequence - 3 FROM groups WHERE group_id = 'orders')"
     ),
-    "no text": statement(f"UPDATE group_records SET body = CAST(x'7bfffe7d' AS TEXT) WHERE {THIRD_LAST}"),
     "a lost page": lambda directory: lose_the_page_of(directory / DATABASE, b'"revision":2,"input_json":'),
 }
 

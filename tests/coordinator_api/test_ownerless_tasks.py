@@ -10,7 +10,7 @@ from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.records import GroupDeleted, RebalanceCompleted
 from coordinator_api.group.states import GroupState
-from coordinator_api.telemetry import OwnerlessTasks, takes_long
+from coordinator_api.runtime.telemetry import OwnerlessTasks, takes_long
 from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup

@@ -8,11 +8,13 @@ import json
 from typing import Any
 
 import pytest
+import zstandard
 
-from assignor.errors import AssignorFault
+from assignor.errors import AssignorFault, InputError
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS
-from coordinator_api.recorded_documents import expanded, pack_document, pack_whole_document, read_recorded
+from coordinator_api.group.compression import TooManyBytes, compress, decompress
+from coordinator_api.store.recorded_documents import expanded, pack_document, pack_whole_document, read_recorded
 from tests.recorded import documents
 
 
@@ -76,7 +78,7 @@ def test_a_document_that_is_stored_as_several_gzip_members_is_read_as_a_whole() 
 
 
 def test_gzip_that_expands_to_more_than_a_document_may_have_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator_api.recorded_documents._LONGEST", 100_000)
+    monkeypatch.setattr("coordinator_api.store.recorded_documents._LONGEST", 100_000)
     stored = gzip.compress(b" " * 100_001, mtime=0)
     for read in (read_recorded, lambda stored: list(expanded(stored))):
         with pytest.raises(AssignorFault, match="the gzip stream has more than 100000 bytes"):
@@ -115,3 +117,40 @@ EMPTY = pack_document({"output": {"assignments": {}}}, NO_ASSIGNMENTS)
 def test_a_damaged_row_is_an_error(damaged: bytes) -> None:
     with pytest.raises(AssignorFault):
         list(expanded(damaged))
+
+
+CONTENT = b'{"format": "rebalance/1"}' * 1_000
+
+
+def test_what_was_compressed_comes_back_and_the_same_bytes_compress_alike() -> None:
+    assert decompress(compress(CONTENT), len(CONTENT)) == CONTENT
+    assert compress(CONTENT) == compress(CONTENT)
+    assert decompress(compress(b""), 0) == b""
+
+
+def test_no_more_bytes_are_made_than_the_caller_allows() -> None:
+    with pytest.raises(TooManyBytes):
+        decompress(compress(CONTENT), len(CONTENT) - 1)
+
+
+def test_a_frame_that_announces_more_than_is_allowed_costs_no_memory() -> None:
+    frame = bytearray(zstandard.ZstdCompressor(write_content_size=True).compress(b"x" * 2**17))
+    at = frame.index((2**17).to_bytes(4, "little"))
+    frame[at : at + 4] = (2**31).to_bytes(4, "little")
+    with pytest.raises(TooManyBytes):
+        decompress(bytes(frame), 2**20)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"plain text",
+        compress(CONTENT)[:-5],
+        compress(CONTENT) + b"x",
+        zstandard.ZstdCompressor(write_content_size=False).compress(CONTENT),
+    ],
+)
+def test_damaged_bytes_are_an_input_error(damaged: bytes) -> None:
+    with pytest.raises(InputError):
+        decompress(damaged, 10**9)

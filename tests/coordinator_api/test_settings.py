@@ -9,8 +9,8 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from coordinator_api.http.settings_sources import load, unknown_environment
 from coordinator_api.settings import REMOVED, Settings, SettingsError, dotted, environment_name, flag, setting_rows
-from coordinator_api.settings_sources import load, unknown_environment
 from tests.coordinator_api.service_process import run_command
 
 ENVIRONMENT_NAME = "ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS"
@@ -120,6 +120,8 @@ def test_should_name_the_nearest_setting_for_an_unknown_one_in_the_file(
         'auth.token = "s3cret',
         'auth.token = { is = "s3cret" }',
         'auth.token = "s3cret"\nauth.token.file = "also"',
+        "auth.token = 53217",
+        'auth.tokens = ["s3cret"]',
         'database.url = ["postgresql://ann:s3cret@host/groups"]',
     ],
 )
@@ -127,12 +129,8 @@ def test_should_not_show_a_secret_of_a_file_that_is_wrong(tmp_path: Path, text: 
     with pytest.raises(SettingsError) as error:
         load({}, written(tmp_path, text))
 
-    assert "s3cret" not in str(error.value)
-
-
-def test_should_say_that_the_file_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"nowhere\.toml: cannot be read: No such file"):
-        load({}, tmp_path / "nowhere.toml")
+    assert not re.search("s3cret|53217", str(error.value))
+    assert "s3cret" not in repr(Settings(auth_token="s3cret", auth_tokens="s3cret"))
 
 
 @pytest.mark.parametrize(
@@ -202,18 +200,6 @@ def test_should_take_every_item_of_a_list_for_one_cluster(tmp_path: Path) -> Non
     assert load({}, file).cluster_bootstrap_servers == ("a:9092,b:9092", "c:9092", "embedded:/one,two")
 
 
-def test_should_not_show_the_token() -> None:
-    assert "s3cret" not in repr(Settings(auth_token="s3cret", auth_tokens="s3cret"))
-
-
-def test_should_not_show_the_token_in_an_error_either(tmp_path: Path) -> None:
-    for name in ("auth.token", "auth.tokens"):
-        with pytest.raises(SettingsError) as error:
-            load({}, written(tmp_path, f"{name} = 53217"))
-
-        assert str(error.value) == f"{name}: Input should be a valid string"
-
-
 def test_should_warn_of_a_misspelt_variable_and_leave_others_alone() -> None:
     names = ["ASSIGNOR_GROUP_MAX_SIZ", "ASSIGNOR_COORDINATOR", "ASSIGNOR_HOST", "PATH"]
 
@@ -232,33 +218,22 @@ def test_should_describe_every_setting_and_spell_it_three_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    "flags, code, message",
+    "flags, message",
     [
-        (("--config", "nowhere.toml"), 2, "error: nowhere.toml: cannot be read: No such file or directory"),
-        (("--task-assignor-classes", "nowhere:Nothing"), 2, "task.assignor.classes: nowhere:Nothing cannot be loaded"),
+        (("--config", "nowhere.toml"), "error: nowhere.toml: cannot be read: No such file or directory"),
+        (("--task-assignor-classes", "nowhere:Nothing"), "task.assignor.classes: nowhere:Nothing cannot be loaded"),
+        (
+            ("--max-connections", "5"),
+            "--max-connections: this setting was removed; use the process's limit of open files",
+        ),
     ],
 )
-def test_should_say_in_one_line_why_it_does_not_start(
-    tmp_path: Path, flags: tuple[str, ...], code: int, message: str
-) -> None:
+def test_should_say_in_one_line_why_it_does_not_start(tmp_path: Path, flags: tuple[str, ...], message: str) -> None:
     done = run_command(tmp_path, "serve", "--port", "0", *flags)
 
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    "line", ['auth.token = ["hidden"]', 'auth.tokens = ["hidden"]', 'database.url = ["postgresql://ann:hidden@h/x"]']
-)
-def test_should_not_show_a_value_that_may_be_secret(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text(line)
-
-    with pytest.raises(SettingsError) as refused:
-        load({}, file)
-
-    assert str(refused.value) == f"{line.partition(' ')[0]}: Input should be a valid string"
 
 
 @pytest.mark.parametrize("user", ["ann:hidden", "hidden", "ann:hid,den", "kafka:hidden"])
@@ -286,10 +261,3 @@ def test_should_say_what_to_use_instead_of_a_setting_that_was_removed(
     monkeypatch.setenv(environment_name(name), "1")
     with pytest.raises(SettingsError, match=re.escape(f"{environment_name(name)}: {instead}")):
         load({})
-
-
-def test_should_not_start_with_a_setting_that_was_removed(tmp_path: Path) -> None:
-    ended = run_command(tmp_path, "serve", "--max-connections", "5")
-
-    assert ended.returncode == 2
-    assert "--max-connections: this setting was removed; use the process's limit of open files" in ended.stderr

@@ -133,20 +133,6 @@ def check_all_go_on(members: list[HttpMember]) -> None:
         assert (told["state"], told["rejoin"], told["generation_id"]) == ("Stable", False, member.generation_id)
 
 
-def test_should_send_calls_of_a_group_to_its_owner(fleet: Fleet) -> None:
-    first, second = fleet.start(), fleet.start()
-    group_id = group_on(first, second)
-    with second.client() as client:
-        answer = client.post(f"/v1/groups/{group_id}/heartbeat?wait_ms=5", json={})
-        assert problem(answer) == (307, "NOT_COORDINATOR")
-        assert answer.headers["location"] == f"{first.url}/v1/groups/{group_id}/heartbeat?wait_ms=5"
-        assert first.url in answer.json()["detail"]
-        assert problem(client.get("/v1/groups/nobody-has-it")) == (404, "GROUP_ID_NOT_FOUND")
-        assert client.get(f"/v1/groups/{group_id}", follow_redirects=True).json()["group_id"] == group_id
-    settle_through_the_other = fleet.client(second, first)
-    check_all_go_on(members_of(settle_through_the_other, group_id))
-
-
 def test_should_go_on_when_the_owner_is_killed(fleet: Fleet, tell: Tell) -> None:
     first, second = fleet.start(), fleet.start()
     group_id = group_on(first, second)

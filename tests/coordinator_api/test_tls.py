@@ -288,17 +288,12 @@ def test_should_notice_over_tls_that_a_process_has_died(site: Site) -> None:
             each.subscribe()
         settle(*members)
         for each in members:
-            answer = each.client.post(f"{each.path}/heartbeat", json=_heartbeat_of(each))
-            assert answer.status_code == 200
+            assert each.process_heartbeat().status_code == 200
 
         dying.client.close()
 
         wait_for(lambda: len(survivor.client.get(survivor.path).json()["members"]) == 2)
         assert other.client.get("/livez").status_code == 200
-
-
-def _heartbeat_of(member: HttpMember) -> dict[str, object]:
-    return {"members": {str(member.member_id): {"generation_id": member.generation_id}}}
 
 
 def test_should_refuse_to_start_with_a_certificate_that_ran_out(tmp_path: Path) -> None:

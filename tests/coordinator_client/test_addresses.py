@@ -50,14 +50,6 @@ def addresses_asked(asked: list[tuple[str, float]]) -> list[str]:
     return [address for address, _ in asked]
 
 
-def test_should_begin_with_the_first_and_go_on_to_the_one_that_answers() -> None:
-    addresses = CoordinatorAddresses((A, B, C))
-    assert carried_out(addresses, lambda url: 200 if url == C else None)[0] == C
-    assert addresses.current(CALL.group) == C
-    _, asked, _ = carried_out(addresses, lambda _: 200)
-    assert addresses_asked(asked) == [C]
-
-
 def test_should_give_each_address_its_share_of_the_time() -> None:
     answered, asked, _ = carried_out(CoordinatorAddresses((A, B)), lambda _: None)
     assert (answered, asked) == (None, [(A, 5.0), (B, 5.0)])
@@ -69,11 +61,6 @@ def test_should_leave_time_for_the_others_when_the_first_one_has_failed_at_once(
     answered, asked, _ = carried_out(CoordinatorAddresses((A, B, C)), says.__getitem__)
     assert (answered, addresses_asked(asked)) == (C, [A, B, C])
     assert asked[1][1] == pytest.approx(10 / 3)
-
-
-@pytest.mark.parametrize("status", [502, 503, 504])
-def test_should_ask_the_next_one_when_one_cannot_serve_the_call(status: int) -> None:
-    assert carried_out(CoordinatorAddresses((A, B)), lambda url: status if url == A else 200)[0] == B
 
 
 @pytest.mark.parametrize("status", [200, 201, 400, 401, 404, 409, 429, 500])
@@ -144,6 +131,12 @@ def test_should_not_follow_a_redirect_that_leads_astray(here: str, location: str
 @pytest.mark.parametrize(("here", "there"), [(A, B), (A, "https://b:1"), ("https://a:1", "https://b:1")])
 def test_should_follow_a_redirect_that_is_as_secret_as_before(here: str, there: str) -> None:
     assert carried_out(CoordinatorAddresses((here,)), lambda url: there if url == here else 200)[0] == there
+
+
+def test_should_begin_calls_about_any_group_with_the_address_that_answered_last() -> None:
+    addresses = CoordinatorAddresses((A, B))
+    addresses.moved(CALL.group, B)
+    assert addresses.current("another group") == B
 
 
 def test_should_ask_to_be_held_no_longer_than_there_is_time() -> None:

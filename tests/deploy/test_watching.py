@@ -19,8 +19,8 @@ import pytest
 
 from assignor.types import TaskId
 from coordinator_api.metrics import METRICS as SERVICE_METRICS
-from streams_runtime.reporting.metrics import METRICS as INSTANCE_METRICS
-from streams_runtime.reporting.metrics import InstanceMetrics
+from streams_runtime.common.metrics import METRICS as INSTANCE_METRICS
+from streams_runtime.common.metrics import InstanceMetrics
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle
 from tests.coordinator_api.held_rebalance import held_rebalance

@@ -59,7 +59,7 @@ SHELL_NOT_RUN = {
     "README.md": "make targets, and an application on Spark: `make demo` and tests/acceptance run the same",
     "CONTRIBUTING.md": "make targets",
     "docs/results.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
-    "docs/promises.md": "half an hour of real traffic; tests/history/test_real_traffic.py runs a minute",
+    "docs/promises.md": "half an hour of real traffic; tests/history/test_real_traffic.py runs half a minute",
     "docs/simulation.md": "minutes of seeds; tests/simulation/test_simulation.py and test_bugs.py run fewer",
     "docs/batch/replay.md": "a replay of minutes; tests/spark_jobs/replay runs smaller ones",
     "docs/batch/sweep.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",

@@ -21,8 +21,8 @@ from docs._ext.markdown import code, table
 from docs._ext.metric_tables import instance_metrics, service_metrics
 from docs._ext.public_names import SECTIONS, public_names
 from docs._ext.type_names import exists, readable
+from streams_runtime.common.metrics import METRICS as INSTANCE_METRICS
 from streams_runtime.configs import KAFKA_PROPERTIES, ProcessingGuarantee, StreamsConfig
-from streams_runtime.reporting.metrics import METRICS as INSTANCE_METRICS
 from tests.docs.pages import pages, read
 
 
@@ -189,9 +189,9 @@ def test_should_keep_a_cell_in_its_row() -> None:
     ("name", "there"),
     [
         ("collections.abc.Mapping", True),
-        ("~assignor.pins.Pin", True),
+        ("~assignor.configs.pins.Pin", True),
         ("tuple[str", True),
-        ("assignor.pins.Pinn", False),
+        ("assignor.configs.pins.Pinn", False),
         ("assignor.no_module.Pin", False),
     ],
 )

@@ -17,7 +17,7 @@ def test_should_link_only_to_files_and_headings_that_exist(page: str) -> None:
     [
         ("explanation/rebalance.md", False),
         ("explanation/rebalance.md#why-one-starts", False),
-        ("../assignor/pipeline.py", False),
+        ("../assignor/pipeline/streams_partition_assignor.py", False),
         ("#where-to-go-from-here", False),
         ("explanation/rebalance.md#why-none-starts", True),
         ("explanation/missing.md", True),

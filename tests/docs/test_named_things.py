@@ -11,8 +11,8 @@ from coordinator_api.metrics import METRICS as SERVICE_METRICS
 from coordinator_api.settings import setting_rows
 from docs._ext.command_pages import commands
 from docs._ext.config_descriptions import PLACEMENT, RUNTIME
+from streams_runtime.common.metrics import METRICS as INSTANCE_METRICS
 from streams_runtime.configs import KAFKA_PROPERTIES
-from streams_runtime.reporting.metrics import METRICS as INSTANCE_METRICS
 from tests.docs.pages import pages, prose, read
 from tests.docs.test_stated_defaults import of_the_code
 

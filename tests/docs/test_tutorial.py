@@ -16,6 +16,7 @@ import pytest
 
 from tests.docs.pages import Block, blocks
 from tests.docs.python_blocks import file_name
+from tests.spark_jobs.quick_java import OPTIONS
 
 PAGE = "docs/tutorial/first-hour.md"
 TERMINALS = ("assignor serve", "assignor workers run")
@@ -88,7 +89,7 @@ class Terminals:
 
     def _environment(self) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "COLUMNS": "200"}
+        return {**os.environ, **OPTIONS, "PATH": path, "COLUMNS": "200"}
 
 
 @pytest.fixture

@@ -47,6 +47,8 @@ class DslMaker:
                 raise NotKnown(operator.kind)
             return _ON_BUILDER[operator.kind](self, operator)
         receiver, *others = (self.variables[name] for name in operator.inputs)
+        if isinstance(receiver, KStream) and operator.kind in _SIMPLE:
+            return _SIMPLE[operator.kind](operator, receiver, *others)
         method = _ON.get((type(receiver), operator.kind))
         if method is None:
             raise NotKnown(f"{operator.kind} of {_NOUNS.get(type(receiver), type(receiver).__name__)}")
@@ -131,24 +133,23 @@ def add_state_store(maker: DslMaker, operator: Operator) -> None:
 # of a stream
 
 
-@on(KStream, "filter")
-def filter_stream(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    return stream.filter(PREDICATES.get(operator["f"]), name=operator.name)
+def _do_nothing(_key: Any, _value: Any) -> None:
+    pass
 
 
-@on(KStream, "filterNot")
-def filter_not_stream(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    return stream.filter_not(PREDICATES.get(operator["f"]), name=operator.name)
-
-
-@on(KStream, "selectKey")
-def select_key(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    return stream.select_key(KEYS.get(operator["f"]), name=operator.name)
-
-
-@on(KStream, "map")
-def map_stream(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    return stream.map(pair_function(operator["f"]), name=operator.name)
+_SIMPLE: dict[str, Callable[..., Any]] = {
+    "filter": lambda operator, stream: stream.filter(PREDICATES.get(operator["f"]), name=operator.name),
+    "filterNot": lambda operator, stream: stream.filter_not(PREDICATES.get(operator["f"]), name=operator.name),
+    "selectKey": lambda operator, stream: stream.select_key(KEYS.get(operator["f"]), name=operator.name),
+    "map": lambda operator, stream: stream.map(pair_function(operator["f"]), name=operator.name),
+    "flatMap": lambda operator, stream: stream.flat_map(FLAT_PAIRS.get(operator["f"]), name=operator.name),
+    "peek": lambda operator, stream: stream.peek(_do_nothing, name=operator.name),
+    "foreach": lambda operator, stream: stream.for_each(_do_nothing, name=operator.name),
+    "merge": lambda operator, stream, other: stream.merge(other, name=operator.name),
+    "repartition": lambda operator, stream: stream.repartition(name=operator.name, **operator.serdes),
+    "groupByKey": lambda operator, stream: stream.group_by_key(name=operator.name, **operator.serdes),
+}
+"""Operators of a stream that have no store and no options of their own."""
 
 
 @on(KStream, "mapValues")
@@ -157,30 +158,11 @@ def map_values(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) 
     return method(operator.value_function(), name=operator.name)
 
 
-@on(KStream, "flatMap")
-def flat_map(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    return stream.flat_map(FLAT_PAIRS.get(operator["f"]), name=operator.name)
-
-
 @on(KStream, "flatMapValues")
 def flat_map_values(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
     method = stream.flat_map_values_with_key if operator.with_key else stream.flat_map_values
     function = operator.with_or_without_key(FLAT_VALUES.get(operator["f"]))
     return method(function, name=operator.name)
-
-
-@on(KStream, "peek")
-def peek(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    return stream.peek(_do_nothing, name=operator.name)
-
-
-@on(KStream, "foreach")
-def for_each(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> None:
-    stream.for_each(_do_nothing, name=operator.name)
-
-
-def _do_nothing(_key: Any, _value: Any) -> None:
-    pass
 
 
 @on(KStream, "split")
@@ -201,42 +183,23 @@ def _added(before: dict[str, KStream[Any, Any]], after: dict[str, KStream[Any, A
     return after[name]
 
 
-@on(KStream, "merge")
-def merge(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any], other: KStream[Any, Any]) -> Any:
-    return stream.merge(other, name=operator.name)
-
-
-@on(KStream, "repartition")
-def repartition(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    return stream.repartition(name=operator.name, key_serde=operator.key_serde, value_serde=operator.value_serde)
-
-
 @on(KStream, "to")
 def to(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> None:
     if "topicExtractor" in operator:
         raise NotKnown("to(TopicNameExtractor)")
-    keys, values = operator.key_serde, operator.value_serde
-    stream.to(operator["topic"], key_serde=keys, value_serde=values, name=operator.name)
+    stream.to(operator["topic"], **operator.serdes, name=operator.name)
 
 
 @on(KStream, "toTable")
 def to_table(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
     option = maker.materialized(operator)
-    return stream.to_table(
-        store=option.store, key_serde=option.key_serde, value_serde=option.value_serde, name=operator.name
-    )
-
-
-@on(KStream, "groupByKey")
-def group_by_key(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    return stream.group_by_key(key_serde=operator.key_serde, value_serde=operator.value_serde, name=operator.name)
+    return stream.to_table(store=option.store, **option.serdes, name=operator.name)
 
 
 @on(KStream, "groupBy")
 def group_by(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
     selector = KEYS.get(operator["f"])
-    keys, values = operator.key_serde, operator.value_serde
-    return stream.group_by(selector, key_serde=keys, value_serde=values, name=operator.name)
+    return stream.group_by(selector, **operator.serdes, name=operator.name)
 
 
 @on(KStream, "process")
@@ -255,13 +218,7 @@ def join_stream(maker: DslMaker, operator: Operator, stream: KStream[Any, Any], 
     operator.pass_over("otherValueSerde")  # Kafka uses it only for the buffer of a grace period
     joiner = operator.joiner_without_key()
     method = stream.join if operator.kind == "join" else stream.left_join
-    keys, values = operator.key_serde, operator.value_serde
-    return method(other, joiner, key_serde=keys, value_serde=values, name=operator.name)
-
-
-@on(KStream, "outerJoin")
-def outer_join_stream(_maker: DslMaker, operator: Operator, _stream: KStream[Any, Any], _other: Any) -> Any:
-    raise NotKnown(f"{operator.kind} of streams")
+    return method(other, joiner, **operator.serdes, name=operator.name)
 
 
 # of a grouped stream, with windows or without
@@ -320,8 +277,7 @@ def filter_table(maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -
     method = table.filter if operator.kind == "filter" else table.filter_not
     return method(
         PREDICATES.get(operator["f"]),
-        key_serde=option.key_serde,
-        value_serde=option.value_serde,
+        **option.serdes,
         store=option.store_if_given,
         name=operator.name,
     )
@@ -333,8 +289,7 @@ def map_table_values(maker: DslMaker, operator: Operator, table: KTable[Any, Any
     method = table.map_values_with_key if operator.with_key else table.map_values
     return method(
         operator.value_function(),
-        key_serde=option.key_serde,
-        value_serde=option.value_serde,
+        **option.serdes,
         store=option.store_if_given,
         name=operator.name,
     )
@@ -350,8 +305,7 @@ def to_stream(_maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> 
 @on(KTable, "groupBy")
 def group_table(_maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> Any:
     selector = pair_function(operator["f"])
-    keys, values = operator.key_serde, operator.value_serde
-    return table.group_by(selector, key_serde=keys, value_serde=values, name=operator.name)
+    return table.group_by(selector, **operator.serdes, name=operator.name)
 
 
 @on(KTable, "join", "leftJoin")
@@ -364,8 +318,7 @@ def join_table(maker: DslMaker, operator: Operator, table: KTable[Any, Any], oth
     return method(
         other,
         joiner,
-        key_serde=option.key_serde,
-        value_serde=option.value_serde,
+        **option.serdes,
         store=option.store_if_given,
         name=operator.name,
     )

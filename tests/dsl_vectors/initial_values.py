@@ -7,7 +7,7 @@ Here the old value is None. These aggregates read the initial value as if it wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from assignor.topology.definition import ProcessorNode
@@ -82,7 +82,6 @@ def give_initial_values(topology: Topology, aggregates: Mapping[str, Any], *, ca
     def changed(supplier: object) -> object:
         if id(supplier) not in initial_values:
             return supplier
-        make, initial = cast("Callable[[], Operator]", supplier), initial_values[id(supplier)]
-        return lambda: _WithInitialValue(make(), initial)
+        return _WithInitialValue(cast("Operator", supplier), initial_values[id(supplier)])
 
     topology.builder = topology.builder.with_suppliers(changed)

@@ -77,6 +77,11 @@ class Operator(Options):
         return optional_serde(self.get("valueSerde"))
 
     @property
+    def serdes(self) -> dict[str, Any]:
+        """As arguments by name."""
+        return {"key_serde": self.key_serde, "value_serde": self.value_serde}
+
+    @property
     def with_key(self) -> bool:
         """Whether the op is the overload whose function gets the key."""
         return bool(self.get("withKey", False))
@@ -137,6 +142,11 @@ class MaterializedOption:
     store: Materialized
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
+
+    @property
+    def serdes(self) -> dict[str, Any]:
+        """As arguments by name."""
+        return {"key_serde": self.key_serde, "value_serde": self.value_serde}
 
     @property
     def store_if_given(self) -> Materialized | None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from coordinator_client.calls import group_path, refusal_of
-from streams_runtime.application import group_body
+from streams_runtime.instance.application import group_body
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable, coordinator_error
 from tests.history.member import MemberSettings
 from tests.history.recorder import Recorder

@@ -17,6 +17,8 @@ from typing import Any
 from assignor.types import TaskId
 from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
 from coordinator_client.addresses import CoordinatorAddresses
+from streams_runtime.common.notices import Notice
+from streams_runtime.instance.thread_listener import TaskRestored
 from streams_runtime.membership.calls import (
     CoordinatorError,
     FetchedAssignment,
@@ -33,8 +35,6 @@ from streams_runtime.membership.coordinator_client import (
     ProcessHeartbeats,
 )
 from streams_runtime.membership.member_events import HeldTasks
-from streams_runtime.reporting.notices import Notice
-from streams_runtime.task_manager.thread_listener import TaskRestored
 from tests.history.calls import SUFFIX, Call, FaultLine, Outcome, TasksLine, encoded
 
 _DIGEST_BYTES = 12

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark import InheritableThread, TaskContext
 
 from spark_engine.session.spark_session import spark_session
-from spark_jobs.workers.executor_identity import executor_identity
+from spark_jobs.ownership.executor_identity import executor_identity
 from spark_jobs.workers.leaving_signals import LeavingSignals
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.checkout import ROOT

@@ -1,4 +1,4 @@
-"""A minute of real traffic with faults: real processes, and a history that the model finds possible."""
+"""Half a minute of real traffic with faults: real processes, and a history that the model finds possible."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.history.traffic import run
 
 pytestmark = pytest.mark.long
 
-SEED = 15
-MINUTES = 1.0
+SEED = 16
+MINUTES = 0.5
 MOST_NOT_ANSWERED = 0.5
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from assignor.cluster import Cluster
 from assignor.configs import AssignmentConfigs
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.topology.builder import TopologyBuilder
+from assignor.topology.cluster import Cluster
 
 
 def definition_of(name: str) -> RebalanceSnapshot:

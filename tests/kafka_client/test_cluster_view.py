@@ -13,14 +13,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition as AiokafkaPartition
 
-from assignor.cluster import Broker as Node
-from assignor.cluster import Cluster, TopicMetadata
-from assignor.snapshot import ClusterView
+from assignor.pipeline.snapshot import ClusterView
+from assignor.topology.cluster import Broker as Node
+from assignor.topology.cluster import Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
-from kafka_client.cluster_provider import KafkaClusterProvider, kafka_cluster_provider
-from kafka_client.cluster_view import cluster_view
+from kafka_client.cluster_provider import KafkaClusterProvider, cluster_view, kafka_cluster_provider
 from kafka_client.errors import KafkaUnavailable
 from kafka_client.settings.client_settings import ClientSettings, client_settings
 from tests.kafka_client.definitions import definition_of

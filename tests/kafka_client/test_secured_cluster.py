@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assignor.cluster import Broker as Node
-from assignor.cluster import TopicMetadata
+from assignor.topology.cluster import Broker as Node
+from assignor.topology.cluster import TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_provider import CLIENT_CONFIG, kafka_cluster_provider

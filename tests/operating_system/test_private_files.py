@@ -19,7 +19,6 @@ from operating_system.private_files import (
     open_lock,
     private_opener,
     warn_if_readable_by_others,
-    write_private_text,
 )
 
 UMASKS = (0o000, 0o022, 0o077)
@@ -52,14 +51,12 @@ def mode(path: Path) -> int:
 def test_should_make_files_and_directories_for_their_owner_alone(tmp_path: Path, umask: int) -> None:
     make_private_directory(tmp_path / "a" / "b")
     create_private_file(tmp_path / "empty")
-    write_private_text(tmp_path / "text", "é")
     with open(tmp_path / "opened", "ab", opener=private_opener):
         pass
     os.close(open_lock(tmp_path / "lock", tmp_path / "guarded"))
 
     assert [mode(tmp_path / name) for name in ("a", "a/b")] == [0o700, 0o700]
-    assert [mode(tmp_path / name) for name in ("empty", "text", "opened", "lock")] == [0o600] * 4
-    assert (tmp_path / "text").read_text(encoding="utf-8") == "é"
+    assert [mode(tmp_path / name) for name in ("empty", "opened", "lock")] == [0o600] * 3
 
 
 def test_should_leave_what_is_there_as_it_is(tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
 from tests.checkout import ROOT
 from tests.program import PROGRAM, environment
 
-_LONGEST_END_S = 30.0
+LONGEST_WAIT_S = 60.0
+_LONGEST_END_S = 60.0
 _END_OF_STDERR = 3000
 
 
@@ -28,7 +30,7 @@ class AssignorProcess:
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
-    def start(self) -> None:
+    def start(self) -> Self:
         """Does not wait for anything it does."""
         assert self._process is None, f"{self.name} runs already"
         with self._stdout.open("ab") as stdout, self._stderr.open("ab") as stderr:
@@ -41,6 +43,7 @@ class AssignorProcess:
                 stderr=stderr,
                 start_new_session=True,
             )
+        return self
 
     def kill(self) -> None:
         """SIGKILL, if it runs."""
@@ -51,15 +54,25 @@ class AssignorProcess:
 
     def terminate(self) -> int:
         """SIGTERM, and its exit status when it has ended by itself."""
+        assert self._process is not None, f"{self.name} does not run"
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Its exit status when it has ended by itself."""
         process, self._process = self._process, None
         assert process is not None, f"{self.name} does not run"
-        process.send_signal(signal.SIGTERM)
         try:
             return process.wait(_LONGEST_END_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(_LONGEST_END_S)
             raise AssertionError(f"{self.name} did not end: {self.last_words()}") from None
+
+    def wait_for_message(self, words: str, times: int = 1, timeout_s: float = LONGEST_WAIT_S) -> None:
+        """Until so many lines of its stderr have these words."""
+        what = f"{words!r}, {times} times,"
+        self.wait_until(lambda: sum(words in line for line in self.lines()) >= times, what, timeout_s)
 
     def wait_until(self, holds: Callable[[], bool], what: str, timeout_s: float) -> None:
         """For what shows in files: look every 50 ms. Raises AssertionError when time is up or it has ended."""
@@ -74,9 +87,16 @@ class AssignorProcess:
         if self._process is not None and self._process.poll() is not None:
             raise AssertionError(f"{self.name} ended with {self._process.returncode}: {self.last_words()}")
 
-    def said(self) -> str:
+    def messages(self) -> str:
         """All of its stderr."""
         return self._stderr.read_text(errors="replace")
 
+    def lines(self) -> list[str]:
+        return self.messages().splitlines()
+
+    def printed(self) -> str:
+        """All of its stdout."""
+        return self._stdout.read_text()
+
     def last_words(self) -> str:
-        return self.said()[-_END_OF_STDERR:]
+        return self.messages()[-_END_OF_STDERR:]

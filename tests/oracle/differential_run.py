@@ -11,15 +11,18 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from random import SystemRandom
 
 from assignor.task_assignors.registry import task_assignor_named
 from rebalance_analysis.rerun import RerunRebalance, run
 from tests.oracle.generated_configs import Groups, has_defined_bytes, is_custom
-from tests.oracle.oracle import FAILURES, Line, OracleFault
+from tests.oracle.oracle import FAILURES, HARNESS, Line, Oracle, OracleFault
+from tests.told import Tell
 
 DEFAULT_CASES = 2500
 _FAILURES_KEPT = 50
@@ -96,6 +99,14 @@ class DifferentialRun:
     def failed(self, line: Line, difference: str) -> None:
         self._failed.append((line, difference))
 
+    def histories(self, cases: int, history: Callable[[str, Callable[[Line], Line]], Iterator[Line]]) -> Iterator[Line]:
+        """Rounds of one group after the other, until so many were compared. `history`: takes a seed and `ask`."""
+        for number in count():
+            if self.compared >= cases:
+                return
+            self.features["groups"] += 1
+            yield from history(f"{self.seed}-{number}", self.ask)
+
     def as_text(self) -> str:
         of_bytes = f", {self.equal_bytes} of {self.compared_bytes} to the byte" if self.compared_bytes else ""
         of_errors = f", {self.equal_errors} of {self.errors} errors in class, message and cause" if self.errors else ""
@@ -120,3 +131,13 @@ class DifferentialRun:
         lines = [json.dumps(line, separators=(",", ":")) for line, _ in self._failed[:_FAILURES_KEPT]]
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return path
+
+
+@contextmanager
+def fresh_cases(kind: str, tell: Tell, harness: Sequence[Path] = HARNESS) -> Iterator[DifferentialRun]:
+    """A run against one Java process. Prints its figures at the end, and fails when anything differed."""
+    with Oracle(harness=harness) as oracle:
+        fresh = DifferentialRun(kind, oracle.ask)
+        yield fresh
+    tell(fresh.as_text())
+    fresh.check()

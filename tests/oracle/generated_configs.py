@@ -10,11 +10,7 @@ from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX
 from tests.oracle import custom_assignors
 
 TAG_KEYS = ("zone", "cluster", "é", "rack", "k5")
-ASSIGNORS = (
-    *("HighAvailabilityTaskAssignor",) * 6,
-    *("LegacyStickyTaskAssignor",) * 2,
-    "FallbackPriorTaskAssignor",
-)
+ASSIGNORS = (*("HighAvailabilityTaskAssignor",) * 6, *("LegacyStickyTaskAssignor",) * 2, "FallbackPriorTaskAssignor")
 _STICKY = "StickyTaskAssignor"
 CUSTOM_ASSIGNORS_OF_PLACEMENTS, CUSTOM_ASSIGNORS_OF_REBALANCES = (
     (*(_STICKY,) * len(names), *(f"{custom_assignors.__name__}:{name}" for name in names))

@@ -1,6 +1,6 @@
 """What a group did, generation by generation, as the broker wrote it down in `__consumer_offsets`.
 
-Reads the records by a decoder of its own, a few lines, so that what it says does not rest on the product's recorder.
+Reads the records without the product's recorder, so that what it says does not rest on that.
 A generation that is written a second time (a static member came back) replaces what it was, and counts no round.
 """
 
@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as ClientPartition
@@ -22,7 +21,13 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError
 from assignor.errors import DecodeError
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
-from assignor.protocol.primitives import Reader
+from assignor.protocol.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    decode_group_key,
+    decode_group_value,
+)
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import JAVA_LONG_MAX, TopicPartition
 
@@ -30,8 +35,6 @@ OFFSETS_TOPIC = "__consumer_offsets"
 LEADER_TAG = "assignor-leader"
 """Client tag of a member that only leads and is never given a task."""
 
-_GROUP_METADATA_KEY = 2
-_VALUE_VERSION = 3
 _STREAMS_PROTOCOL = "stream"
 _LONGEST_START_S = 60.0
 _POLL_MS = 50
@@ -43,7 +46,6 @@ class WatchedMember:
 
     member_id: str
     client_id: str
-    group_instance_id: str | None
     process_id: str
     leads_only: bool
     owned: frozenset[TopicPartition]
@@ -65,7 +67,6 @@ class Generation:
     group: str
     id: int
     leader: str | None
-    at_ms: int
     members: tuple[WatchedMember, ...]
     rewritten: int = 0
 
@@ -106,7 +107,7 @@ class GroupWatch:
         self._check(None)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(_LONGEST_START_S)
 
@@ -163,11 +164,12 @@ class GroupWatch:
             await consumer.stop()
 
     def _take(self, key: bytes | None, value: bytes | None) -> None:
-        if key is None or value is None or int.from_bytes(key[:2], "big") != _GROUP_METADATA_KEY:
+        named = None if key is None else decode_group_key(key)
+        if not isinstance(named, GroupMetadataKey) or value is None:
             return
-        group = Reader(key[2:], "group metadata key").string("group")
+        group = named.group
         try:
-            generation = _generation(group, value)
+            generation = _generation(group, decode_group_value(value))
         except DecodeError as failure:
             self._seen.unreadable[group] = failure
             return
@@ -205,39 +207,23 @@ async def _partitions(consumer: AIOKafkaConsumer) -> Sequence[ClientPartition]:
     raise AssertionError(f"there is no {OFFSETS_TOPIC}")
 
 
-def _generation(group: str, value: bytes) -> Generation | None:
+def _generation(group: str, value: GroupMetadataValue) -> Generation | None:
     """None for a group that is no Kafka Streams application."""
-    reader = Reader(value, "group metadata")
-    version = reader.int16("version")
-    assert version == _VALUE_VERSION, f"group metadata of version {version}"
-    reader.string("protocol type")
-    number = reader.int32("generation")
-    protocol = reader.nullable_string("protocol")
-    leader = reader.nullable_string("leader")
-    at_ms = reader.int64("time of the state")
-    if protocol not in (_STREAMS_PROTOCOL, None):
+    if value.protocol not in (_STREAMS_PROTOCOL, None):
         return None
-    members = tuple(_member(reader) for _ in range(reader.count("members", 1)))
-    return Generation(group, number, leader, at_ms, members)
+    return Generation(group, value.generation, value.leader, tuple(map(_member, value.members)))
 
 
-def _member(reader: Reader) -> WatchedMember:
-    member_id = reader.string("member id")
-    instance_id = reader.nullable_string("group instance id")
-    client_id = reader.string("client id")
-    reader.string("host")
-    reader.skip(8, "time-outs")
-    subscription = decode_subscription(reader.byte_array("subscription"))
-    written = reader.byte_array("assignment")
-    assignment = decode_assignment(written) if written else None
+def _member(member: MemberMetadata) -> WatchedMember:
+    subscription = decode_subscription(member.subscription)
+    assignment = decode_assignment(member.assignment) if member.assignment else None
     about = decode_subscription_info(subscription.user_data or b"")
     tasks = decode_assignment_info(assignment.user_data) if assignment and assignment.user_data else None
     return WatchedMember(
-        member_id=member_id,
-        client_id=client_id,
-        group_instance_id=instance_id,
+        member_id=member.member_id,
+        client_id=member.client_id,
         process_id=str(about.process_id),
-        leads_only=LEADER_TAG in about.client_tags or client_id.endswith(f"-{LEADER_TAG}"),
+        leads_only=LEADER_TAG in about.client_tags or member.client_id.endswith(f"-{LEADER_TAG}"),
         owned=frozenset(subscription.owned_partitions),
         assigned=frozenset(assignment.partitions if assignment else ()),
         active=tuple(sorted(map(str, tasks.active_tasks))) if tasks else (),

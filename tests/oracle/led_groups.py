@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.group_watch import Generation, GroupWatch
 from tests.oracle.oracle import Oracle
 from tests.oracle.scenario import EventResult, GroupScenario
+from tests.oracle.scenario_feed import create_topics
 from tests.oracle.streams_app import topology_description
 from tests.program import assignor
 
@@ -73,10 +75,10 @@ def lines_of(recording: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def recorded_generations(directory: Path) -> dict[str, list[int]]:
+def recorded_generations(file: Path) -> dict[str, list[int]]:
     """Group to the generations that `assignor record` wrote, less those that another rebalance overtook."""
     found: dict[str, list[int]] = {}
-    for line in lines_of(directory / RECORDED):
+    for line in lines_of(file):
         if line.get("interrupted"):
             continue
         found.setdefault(line["group_id"], []).append(line["generation_id"])
@@ -88,25 +90,25 @@ def led_file(group: GroupScenario) -> Path:
 
 
 @contextmanager
-def recording(address: str, groups: Sequence[GroupScenario], directory: Path) -> Iterator[AssignorProcess]:
-    """Follows the groups from before their first round until after their last, into one file."""
-    arguments = ["record", "--bootstrap-server", address, "--output", str(directory / RECORDED)]
+def recording(
+    address: str, groups: Sequence[GroupScenario], directory: Path, file: str = RECORDED
+) -> Iterator[AssignorProcess]:
+    """Follows the groups from before their first round until after their last, into one file. With another file than
+    RECORDED their topologies are inferred.
+    """
+    arguments = ["record", "--bootstrap-server", address, "--output", str(directory / file)]
     for group in groups:
         name = group.application_id
-        arguments += [
-            "--group",
-            name,
-            "--topology",
-            f"{name}={_described(group.topology, group.directory, group.configs)}",
-        ]
+        arguments += ["--group", name]
+        if file == RECORDED:
+            arguments += ["--topology", f"{name}={_described(group.topology, group.directory, group.configs)}"]
         for key in _ASSIGNMENT_CONFIGS:
             if key in group.configs:
                 arguments += ["--config", f"{name}:{key}={group.configs[key]}"]
-    recorder = AssignorProcess("record", arguments, directory)
-    recorder.start()
+    recorder = AssignorProcess(file, arguments, directory).start()
     try:
         follows = [f"{group.application_id}: there is no such group yet" for group in groups]
-        recorder.wait_until(lambda: all(each in recorder.said() for each in follows), "start", LONGEST_RECORDING_S)
+        recorder.wait_until(lambda: all(each in recorder.messages() for each in follows), "start", LONGEST_RECORDING_S)
         yield recorder
         assert recorder.terminate() == 0, recorder.last_words()
     finally:
@@ -129,3 +131,59 @@ def python_leader(address: str, group: str, topology: str, directory: Path, conf
             arguments += ["--config", f"{name}={configs[name]}"]
     arguments += ["--config", f"topology.optimization={configs.get('topology.optimization', 'none')}"]
     return AssignorProcess("lead", [*arguments, "--output", str(directory / "led.jsonl")], directory)
+
+
+@dataclass(frozen=True, slots=True)
+class LedGroups:
+    """Groups on one broker. `watch`: follows them; `recorder`: records them, all into one file of `directory`."""
+
+    address: str
+    directory: Path
+    watch: GroupWatch
+    cleanup: ExitStack
+
+    def pair(
+        self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], *, static: bool
+    ) -> tuple[GroupScenario, GroupScenario]:
+        """The same application under its own leader, and under the Python leader."""
+        return self._group(f"{name}-own", topology, tasks, source, configs, static), self._group(
+            f"{name}-python", topology, tasks, source, configs, static
+        )
+
+    def _group(
+        self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], static: bool
+    ) -> GroupScenario:
+        configs = configs | {"app.input": source, "app.output": f"{name}-counts"}
+        create_topics(self.address, {f"{name}-counts": 1})
+        directory = self.directory / name
+        is_led = name.endswith("-python")
+        made = GroupScenario(
+            name,
+            self.address,
+            self.watch,
+            directory,
+            topology=topology,
+            tasks=tasks,
+            configs=configs,
+            static=static,
+            lead=python_leader(self.address, name, topology, directory, configs) if is_led else None,
+        )
+        self.cleanup.callback(made.stop)
+        return made
+
+    def generations_recorded(
+        self, groups: Sequence[GroupScenario], recorder: AssignorProcess, file: str = RECORDED
+    ) -> dict[str, list[Generation]]:
+        """Group to its generations, once the recorder has a line of each."""
+        rounds = {group.application_id: rounds_of(self.watch, group) for group in groups}
+        numbers = {group: [each.id for each in generations] for group, generations in rounds.items()}
+        recorder.wait_until(
+            lambda: recorded_generations(self.directory / file) == numbers, f"lines of {numbers}", LONGEST_RECORDING_S
+        )
+        return rounds
+
+
+@contextmanager
+def led_groups(address: str, directory: Path) -> Iterator[LedGroups]:
+    with GroupWatch(address) as watch, ExitStack() as cleanup:
+        yield LedGroups(address, directory, watch, cleanup)

@@ -7,11 +7,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka import TopicPartition as ClientPartition
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streams_runtime import open_log
+from tests.oracle.topic_contents import contents
 
 _WORDS = ("when", "will", "this", "group", "settle", "again", "nobody", "knows", "until", "tasks", "move", "around")
 _LINES_A_TURN = 4
@@ -22,31 +23,22 @@ _LONGEST_CATCHING_UP_S = 30.0
 
 def create_topics(bootstrap_servers: str, topics: Mapping[str, int]) -> None:
     """`topics`: name to partitions."""
-
-    async def create() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
-        await admin.start()
-        try:
-            await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
-        finally:
-            await admin.close()
-
-    asyncio.run(create())
+    asyncio.run(_create(bootstrap_servers, [NewTopic(name, partitions, 1) for name, partitions in topics.items()]))
 
 
 def create_topic_on(bootstrap_servers: str, topic: str, brokers: Sequence[int]) -> None:
     """`brokers`: the one that has it, of each partition."""
+    replicas = {number: [broker] for number, broker in enumerate(brokers)}
+    asyncio.run(_create(bootstrap_servers, [NewTopic(topic, -1, -1, replica_assignments=replicas)]))
 
-    async def create() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
-        await admin.start()
-        try:
-            replicas = {number: [broker] for number, broker in enumerate(brokers)}
-            await admin.create_topics([NewTopic(topic, -1, -1, replica_assignments=replicas)])
-        finally:
-            await admin.close()
 
-    asyncio.run(create())
+async def _create(bootstrap_servers: str, topics: list[NewTopic]) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    await admin.start()
+    try:
+        await admin.create_topics(topics)
+    finally:
+        await admin.close()
 
 
 def write(bootstrap_servers: str, topic: str, records: Iterable[tuple[str, str]]) -> None:
@@ -63,33 +55,12 @@ def write(bootstrap_servers: str, topic: str, records: Iterable[tuple[str, str]]
 
 def last_counts(bootstrap_servers: str, topic: str) -> dict[str, int]:
     """The last committed value of each key."""
-
-    async def read() -> dict[str, int]:
-        counts: dict[str, int] = {}
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap_servers,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-        )
-        async with consumer:
-            await consumer.topics()
-            consumer.subscribe([topic])
-            numbers = consumer.partitions_for_topic(topic) or set()
-            while not numbers:
-                await asyncio.sleep(0.05)
-                numbers = consumer.partitions_for_topic(topic) or set()
-            consumer.unsubscribe()
-            partitions = [ClientPartition(topic, number) for number in sorted(numbers)]
-            consumer.assign(partitions)
-            ends = await consumer.end_offsets(partitions)
-            while any([await consumer.position(partition) < end for partition, end in ends.items()]):
-                for records in (await consumer.getmany(timeout_ms=100)).values():
-                    for record in records:
-                        counts[record.key.decode()] = int.from_bytes(record.value, "big", signed=True)
-        return counts
-
-    return asyncio.run(read())
+    log = open_log(bootstrap_servers)
+    try:
+        records = [record for of_partition in contents(log, topic).values() for record in of_partition]
+    finally:
+        log.close()
+    return {(record.key or b"").decode(): int.from_bytes(record.value or b"", "big", signed=True) for record in records}
 
 
 def wait_for_counts(bootstrap_servers: str, topic: str, expected: Mapping[str, int]) -> None:
@@ -119,7 +90,7 @@ class LineFeed:
         assert self._flows.wait(_LONGEST_START_S), "no line could be written"
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:

@@ -26,10 +26,7 @@ SHORT_LIFE_CONFIGS = {
     "producer.transaction.timeout.ms": "5000",  # what it left open keeps its heirs waiting as long
 }
 """Of the one that is killed: how long it takes until it is missed."""
-KEYS_CONFIGS = {
-    "acceptable.recovery.lag": "0",
-    "probing.rebalance.interval.ms": "60000",
-}
+KEYS_CONFIGS = {"acceptable.recovery.lag": "0", "probing.rebalance.interval.ms": "60000"}
 
 
 def members_come_and_go(group: GroupScenario) -> None:

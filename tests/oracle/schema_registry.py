@@ -71,7 +71,7 @@ class _Reader(threading.Thread):
         super().__init__(daemon=True)
         self._process = process
         self._log = log
-        self._heard = threading.Event()
+        self._address_found = threading.Event()
         self._address: str | None = None
         self.start()
 
@@ -83,11 +83,11 @@ class _Reader(threading.Thread):
                 log.flush()
                 if self._address is None and (listens := _LISTENS.search(line)):
                     self._address = listens[1]
-                    self._heard.set()
-        self._heard.set()
+                    self._address_found.set()
+        self._address_found.set()
 
     def address(self) -> str:
-        if not self._heard.wait(_LONGEST_START_S) or self._address is None:
+        if not self._address_found.wait(_LONGEST_START_S) or self._address is None:
             raise AssertionError(f"the schema registry did not start:\n{self._log.read_text()[-4000:]}")
         return self._address
 

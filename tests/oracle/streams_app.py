@@ -80,7 +80,7 @@ class StreamsInstance:
         self.directory = directory
         self.events: list[Event] = []
         """Since the last start; appended by the thread that reads them."""
-        self._told = threading.Condition()
+        self._event_arrived = threading.Condition()
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         state = directory / "state"
@@ -147,17 +147,17 @@ class StreamsInstance:
     def wait_until(self, holds: Callable[[], bool], what: str, timeout_s: float = LONGEST_WAIT_S) -> None:
         """Look again after each event. Raises AssertionError, with the end of its log, when time is up or it died."""
         deadline = time.monotonic() + timeout_s
-        with self._told:
+        with self._event_arrived:
             while not holds():
                 left = deadline - time.monotonic()
                 assert left > 0, f"{self._name()}: no {what} within {timeout_s:g} s; {self.last_words()}"
                 assert self._alive(), f"{self._name()}: ended before {what}; {self.last_words()}"
-                self._told.wait(min(left, 0.5))
+                self._event_arrived.wait(min(left, 0.5))
 
     def lags(self, timeout_s: float = LONGEST_WAIT_S) -> dict[str, dict[int, int]]:
         """Store to partition to records behind its changelog, of all its tasks; asked for now."""
         seen = len(self.events)
-        self._say("lags")
+        self._send_command("lags")
         self.wait_until(lambda: any(event["event"] == "lags" for event in self.events[seen:]), "lags", timeout_s)
         answer = next(event for event in self.events[seen:] if event["event"] == "lags")
         return {
@@ -166,7 +166,7 @@ class StreamsInstance:
 
     def add_thread(self) -> None:
         """One thread more, which joins as a member of its own; lost with the next start."""
-        self._say("add-thread")
+        self._send_command("add-thread")
 
     def close(self) -> None:
         """As `KafkaStreams.close()`: it ends, and stays a member of its group until its session times out."""
@@ -195,13 +195,13 @@ class StreamsInstance:
         assert process.stdout is not None
         for line in process.stdout:
             event = json.loads(line)
-            with self._told:
+            with self._event_arrived:
                 events.append(event)
-                self._told.notify_all()
-        with self._told:
-            self._told.notify_all()
+                self._event_arrived.notify_all()
+        with self._event_arrived:
+            self._event_arrived.notify_all()
 
-    def _say(self, command: str) -> None:
+    def _send_command(self, command: str) -> None:
         assert self._process is not None, "the instance does not run"
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
@@ -211,7 +211,7 @@ class StreamsInstance:
         if self._process is None:
             return
         try:
-            self._say(command)
+            self._send_command(command)
             self.wait_until(lambda: any(event["event"] == "closed" for event in self.events), "end")
         except BaseException:
             self.kill()

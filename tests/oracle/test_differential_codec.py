@@ -11,9 +11,9 @@ import pytest
 from assignor.errors import DecodeError, KafkaError
 from tests.assignor.protocol.codec_vectors import without_set_order
 from tests.assignor.protocol.test_codec_vectors import DECODE, ENCODE, message_of
-from tests.oracle.differential_run import DifferentialRun
+from tests.oracle.differential_run import DifferentialRun, fresh_cases
 from tests.oracle.generated_codec import codec_lines, damaged
-from tests.oracle.oracle import Line, Oracle
+from tests.oracle.oracle import Line
 from tests.told import Tell
 
 pytestmark = pytest.mark.java
@@ -25,12 +25,9 @@ STRICTER_THAN_KAFKA = ("is not in the dictionary of", "count of characters in to
 
 
 def test_should_write_and_read_fresh_messages_as_kafka_does(oracle_jars: str, tell: Tell) -> None:
-    with Oracle() as oracle:
-        fresh = DifferentialRun("codec", oracle.ask)
+    with fresh_cases("codec", tell) as fresh:
         for line in codec_lines(fresh.seed, VALUES_PER_VERSION):
             _compare(fresh, fresh.ask(line))
-    tell(f"{fresh.as_text()}")
-    fresh.check()
 
 
 def _compare(fresh: DifferentialRun, line: Line) -> None:

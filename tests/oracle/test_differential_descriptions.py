@@ -12,7 +12,7 @@ from tests.kafka_groups.described.described_programs import (
     here,
     in_kafka,
 )
-from tests.oracle.differential_run import DifferentialRun, cases_of_this_run
+from tests.oracle.differential_run import DifferentialRun, cases_of_this_run, fresh_cases
 from tests.oracle.oracle import DESCRIBED_TOPOLOGIES, Line, Oracle
 from tests.told import Tell
 
@@ -21,14 +21,11 @@ pytestmark = pytest.mark.java
 
 def test_should_count_repartition_topics_as_kafka_does_or_ask(oracle_jars: str, tell: Tell) -> None:
     """What is asked is answered as Kafka did it."""
-    with Oracle(harness=DESCRIBED_TOPOLOGIES) as oracle:
-        fresh = DifferentialRun("descriptions", oracle.ask)
+    with fresh_cases("descriptions", tell, DESCRIBED_TOPOLOGIES) as fresh:
         for number in range(cases_of_this_run() // 5):
             program = fresh.ask({"id": f"described-{number}", "seed": fresh.seed * 1_000_000 + number})
             if "describe" in program["output"] and not has_fixed_counts(program):
                 _compare(fresh, program)
-    tell(f"{fresh.as_text()}")
-    fresh.check()
 
 
 def test_should_be_given_the_committed_programs_again(oracle_jars: str) -> None:

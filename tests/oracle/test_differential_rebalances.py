@@ -1,9 +1,11 @@
-"""Freshly generated rebalances, decided by Kafka Streams' own StreamsPartitionAssignor and here, bytes to bytes."""
+"""Freshly generated rebalances, decided by Kafka Streams' own StreamsPartitionAssignor and here, bytes to bytes; and
+placement problems, solved by Kafka's own task assignors and by those here.
+"""
 
 from __future__ import annotations
 
 import base64
-from itertools import count
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +14,10 @@ from assignor.configs import AssignmentConfigs
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
-from tests.oracle.differential_run import DifferentialRun, cases_of_this_run
+from tests.oracle.differential_run import cases_of_this_run, fresh_cases
 from tests.oracle.generated_configs import Groups
+from tests.oracle.generated_placements import placement_history
 from tests.oracle.generated_rebalances import rebalance_history
-from tests.oracle.oracle import Oracle
 from tests.told import Tell
 
 pytestmark = pytest.mark.java
@@ -23,20 +25,22 @@ pytestmark = pytest.mark.java
 
 @pytest.mark.parametrize("groups", Groups)
 def test_should_decide_fresh_rebalances_as_kafka_does(oracle_jars: str, tell: Tell, groups: Groups) -> None:
-    with Oracle() as oracle:
-        fresh = DifferentialRun(groups.named("rebalances"), oracle.ask)
-        for number in count():
-            if fresh.compared >= cases_of_this_run(groups) * 12 // 25:
-                break
-            fresh.features["groups"] += 1
-            for line in rebalance_history(f"{fresh.seed}-{number}", fresh.ask, groups):
-                fresh.compare(line)
-                fresh.note_kind(
-                    line["input"]["assignor"], AssignmentConfigs.from_dotted(line["input"]["configs"]).rack_aware
-                )
-                fresh.features.update(_features(line["output"]))
-    tell(f"{fresh.as_text()}")
-    fresh.check()
+    with fresh_cases(groups.named("rebalances"), tell) as fresh:
+        for line in fresh.histories(cases_of_this_run(groups) * 12 // 25, partial(rebalance_history, groups=groups)):
+            fresh.compare(line)
+            fresh.note_kind(
+                line["input"]["assignor"], AssignmentConfigs.from_dotted(line["input"]["configs"]).rack_aware
+            )
+            fresh.features.update(_features(line["output"]))
+
+
+@pytest.mark.parametrize("groups", Groups)
+def test_should_place_the_tasks_of_fresh_problems_as_kafka_does(oracle_jars: str, tell: Tell, groups: Groups) -> None:
+    with fresh_cases(groups.named("placements"), tell) as fresh:
+        for line in fresh.histories(cases_of_this_run(groups) * 13 // 25, partial(placement_history, groups=groups)):
+            fresh.compare(line)
+            fresh.note_kind(line["assignor"], "partition_racks" in line)
+            fresh.features["with a probing rebalance"] += line["output"]["probing_rebalance_needed"]
 
 
 def _features(output: dict[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oracle.differential_run import DifferentialRun, cases_of_this_run
+from tests.oracle.differential_run import cases_of_this_run, fresh_cases
 from tests.oracle.generated_store_caches import store_caches_case
 from tests.oracle.oracle import STORE_CACHES, Oracle
 from tests.streams_runtime.golden.cached_stores import written_here
@@ -16,8 +16,7 @@ pytestmark = pytest.mark.java
 
 def test_should_flush_and_evict_what_kafka_does_in_fresh_cases(oracle_jars: str, tell: Tell) -> None:
     """By record: what was written to the output topic and to each changelog."""
-    with Oracle(harness=STORE_CACHES) as oracle:
-        fresh = DifferentialRun("store caches", oracle.ask)
+    with fresh_cases("store caches", tell, STORE_CACHES) as fresh:
         for number in range(cases_of_this_run() // 10):
             line = fresh.ask(store_caches_case(f"{fresh.seed}-{number}", windows=number % 2 == 0))
             fresh.compared += 1
@@ -26,8 +25,6 @@ def test_should_flush_and_evict_what_kafka_does_in_fresh_cases(oracle_jars: str,
             if here != line["output"]:
                 at = next(each for each, other in enumerate(line["output"]) if here[each] != other)
                 fresh.failed(line, f"record {at}: here {here[at]}, in Kafka {line['output'][at]}")
-    tell(f"{fresh.as_text()}")
-    fresh.check()
 
 
 def test_should_be_given_the_committed_cases_again(oracle_jars: str) -> None:

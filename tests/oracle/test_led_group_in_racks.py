@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ import pytest
 
 from rebalance_analysis.rerun import run
 from tests.oracle.brokers import NODES, Brokers
-from tests.oracle.group_watch import GroupWatch
 from tests.oracle.led_groups import (
     APPLICATION,
-    LONGEST_RECORDING_S,
     PYTHON,
     RECORDED,
     as_many_rounds,
@@ -29,14 +26,12 @@ from tests.oracle.led_groups import (
     equal_again,
     leaders_of,
     led_file,
+    led_groups,
     lines_of,
-    python_leader,
-    recorded_generations,
     recording,
-    rounds_of,
 )
 from tests.oracle.scenario import GroupScenario
-from tests.oracle.scenario_feed import create_topic_on, create_topics, write
+from tests.oracle.scenario_feed import create_topic_on, write
 from tests.oracle.scenario_script import table
 from tests.told import Tell
 
@@ -73,20 +68,13 @@ def test_should_lead_by_racks_as_the_applications_own_leader_does(
     address = brokers_in_racks.bootstrap_servers
     create_topic_on(address, INPUT, INPUT_IS_ON)
     write(address, INPUT, ((str(number), f"line {number} of many") for number in range(LINES_WRITTEN)))
-    with (
-        GroupWatch(address) as watch,
-        _groups(address, watch, tmp_path) as groups,
-        recording(address, groups, tmp_path) as recorder,
-    ):
-        with ThreadPoolExecutor(len(groups)) as threads:
-            list(threads.map(_grow, groups))
-        own, python = groups
-        tell(table([("in three racks", own, python)]))
-        rounds = {group.application_id: rounds_of(watch, group) for group in groups}
-        numbers = {group: [each.id for each in generations] for group, generations in rounds.items()}
-        recorder.wait_until(
-            lambda: recorded_generations(tmp_path) == numbers, f"lines of {numbers}", LONGEST_RECORDING_S
-        )
+    with led_groups(address, tmp_path) as made:
+        groups = own, python = made.pair("racks", "words", TASKS, INPUT, CONFIGS, static=False)
+        with recording(address, groups, tmp_path) as recorder:
+            with ThreadPoolExecutor(len(groups)) as threads:
+                list(threads.map(_grow, groups))
+            tell(table([("in three racks", own, python)]))
+            rounds = made.generations_recorded(groups, recorder)
     assert [leaders_of(rounds[group.application_id]) for group in groups] == [[APPLICATION], [PYTHON]]
     assert [pair for pair in zip(python.results, own.results, strict=True) if not as_many_rounds(*pair)] == []
     active = [{name: tasks for name, (tasks, _) in group.results[-1].placement.items()} for group in groups]
@@ -146,26 +134,3 @@ def _assert_that_brokers_and_new_topics_were_described(lines: list[dict[str, Any
     for topic in created.values():
         assert len(topic["replicas"]) == len(INPUT_IS_ON)
         assert {broker for holders in topic["replicas"] for broker in holders} <= set(NODES)
-
-
-@contextmanager
-def _groups(address: str, watch: GroupWatch, directory: Path) -> Iterator[tuple[GroupScenario, GroupScenario]]:
-    def group(name: str, is_led: bool) -> GroupScenario:
-        configs = CONFIGS | {"app.input": INPUT, "app.output": f"{name}-counts"}
-        create_topics(address, {f"{name}-counts": 1})
-        made = GroupScenario(
-            name,
-            address,
-            watch,
-            directory / name,
-            topology="words",
-            tasks=TASKS,
-            configs=configs,
-            static=False,
-            lead=python_leader(address, name, "words", directory / name, configs) if is_led else None,
-        )
-        cleanup.callback(made.stop)
-        return made
-
-    with ExitStack() as cleanup:
-        yield group("racks-own", is_led=False), group("racks-python", is_led=True)

@@ -1,20 +1,18 @@
-"""The harness itself: it gives what the committed vectors say Kafka gives, and nothing that it is asked can hang it."""
+"""The Java programs that tests ask: they give what the committed vectors say Kafka gives, and what Python gives."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from rebalance_analysis.rerun import run
+from spark_jobs.demo.word_count import word_count
+from tests.assignor.kafka_config_values import asked_of_kafka, in_kafka
 from tests.oracle.generated_configs import has_defined_bytes
-from tests.oracle.oracle import Oracle, OracleFault
-from tests.recorded import (
-    CUSTOM_REBALANCES,
-    OWN_CUSTOM_REBALANCES,
-    PLACEMENTS,
-    RACK_REBALANCES,
-    REBALANCES,
-    documents,
-)
+from tests.oracle.oracle import Oracle
+from tests.oracle.streams_app import topology_description
+from tests.recorded import CUSTOM_REBALANCES, OWN_CUSTOM_REBALANCES, PLACEMENTS, RACK_REBALANCES, REBALANCES, documents
 
 pytestmark = pytest.mark.java
 
@@ -40,16 +38,10 @@ def test_should_leave_a_line_as_it_is_when_it_is_asked_again(oracle_jars: str) -
             assert run(answered).comparison() is not None
 
 
-def test_should_name_a_line_that_it_cannot_serve_and_serve_the_next(oracle_jars: str) -> None:
-    line = documents(PLACEMENTS[0])[0]
-    with Oracle() as oracle:
-        with pytest.raises(OracleFault, match=r"^odd: IllegalArgumentException: no such task assignor: Odd"):
-            oracle.ask({**line, "id": "odd", "assignor": "Odd"})
-        assert oracle.ask(line) == line
+def test_should_be_given_the_committed_values_of_configs_again(oracle_jars: str) -> None:
+    assert asked_of_kafka() == in_kafka()
 
 
-def test_should_end_a_process_that_does_not_answer_in_time(oracle_jars: str) -> None:
-    with Oracle(longest_answer_s=0.01) as oracle:  # far less than a Java process takes to start
-        for _ in range(2):
-            with pytest.raises(OracleFault, match=r"^no answer within 0\.01 s"):
-                oracle.ask(documents(PLACEMENTS[0])[0])
+def test_should_have_the_nodes_stores_and_topics_of_the_python_application(oracle_jars: str, tmp_path: Path) -> None:
+    application = word_count({"application.id": "same", "bootstrap.servers": "127.0.0.1:1"})
+    assert topology_description("word-count", tmp_path) == application.topology.describe()

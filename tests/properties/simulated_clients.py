@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, RackInformation, TaskAssignor
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 

@@ -1,4 +1,5 @@
-"""What holds for every placement of HighAvailabilityTaskAssignor, and for groups over many rebalances.
+"""What holds for every placement of HighAvailabilityTaskAssignor, in part of MinimalMovementTaskAssignor too, and for
+groups over many rebalances.
 
 Balance and number of rounds are what Kafka's own TaskAssignorConvergenceTest and AssignmentTestUtils ask for.
 """
@@ -12,14 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionKind, DecisionLog
-from assignor.task_assignors.base import Placement, PlacementProblem, validate_placement
+from assignor.task_assignors.base import Placement, PlacementProblem, TaskAssignor, validate_placement
+from assignor.task_assignors.decisions import DecisionKind, DecisionLog
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
+from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 from tests.properties.simulated_clients import END, SimulatedClients
 
 process_ids = st.builds(ProcessId, st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))
 sizes_of_subtopologies = st.lists(st.integers(1, 8), max_size=4)
+both_assignors = st.sampled_from([HighAvailabilityTaskAssignor(), MinimalMovementTaskAssignor()])
 
 
 def tasks_of(sizes: list[int], first: int = 0) -> tuple[TaskId, ...]:
@@ -94,18 +97,20 @@ def assert_subtopologies_are_spread(group: SimulatedClients, placement: Placemen
         assert max(counts) - min(counts) <= 1, (subtopology, placement)
 
 
-@given(groups_with_state())
-def test_should_place_every_copy_whatever_clients_report(group: SimulatedClients) -> None:
+@given(groups_with_state(), both_assignors)
+def test_should_place_every_copy_whatever_clients_report(group: SimulatedClients, assignor: TaskAssignor) -> None:
     problem = group.problem()
     log = DecisionLog()
-    placement = HighAvailabilityTaskAssignor().assign(problem, log)
+    placement = assignor.assign(problem, log)
     assert_every_copy_is_in_place(problem, placement)
     for client in placement.clients.values():
         assert placement.probing_rebalance_needed or not client.warm_ups
 
 
-@given(groups_with_state(), st.data())
-def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedClients, data: st.DataObject) -> None:
+@given(groups_with_state(), both_assignors, st.data())
+def test_should_not_depend_on_the_order_of_clients_and_tasks(
+    group: SimulatedClients, assignor: TaskAssignor, data: st.DataObject
+) -> None:
     problem = group.problem()
     shuffled = PlacementProblem(
         problem.configs,
@@ -114,22 +119,25 @@ def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedCli
         {process: problem.clients[process] for process in data.draw(st.permutations(list(problem.clients)))},
     )
     logs = (DecisionLog(), DecisionLog())
-    first = HighAvailabilityTaskAssignor().assign(problem, logs[0])
-    second = HighAvailabilityTaskAssignor().assign(shuffled, logs[1])
+    first = assignor.assign(problem, logs[0])
+    second = assignor.assign(shuffled, logs[1])
     assert (first, logs[0]) == (second, logs[1])
 
 
-@given(groups_with_state())
-def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
+@given(groups_with_state(), both_assignors)
+def test_should_say_where_every_task_went(group: SimulatedClients, assignor: TaskAssignor) -> None:
     """The last word of the log about a task's active copy names the client that got it."""
     log = DecisionLog()
-    placement = HighAvailabilityTaskAssignor().assign(group.problem(), log)
+    placement = assignor.assign(group.problem(), log)
     says_where = {
         DecisionKind.KEPT,
         DecisionKind.SWAPPED,
         DecisionKind.MOVED_TO_CAUGHT_UP,
         DecisionKind.MOVED_TO_MOST_CAUGHT_UP,
         DecisionKind.STATELESS,
+        DecisionKind.HANDED_OVER,
+        DecisionKind.WAITS,
+        DecisionKind.NO_STATE,
     }
     said = [
         (decision.task, decision.process)
@@ -230,10 +238,11 @@ def test_should_settle_within_kafkas_rounds_after_any_clients_come_and_go(
         assert_subtopologies_are_spread(group, placement)
 
 
-@given(group=groups(all_configs(), single_threads=False), data=st.data())
+@given(group=groups(all_configs(), single_threads=False), assignor=both_assignors, data=st.data())
 def test_should_keep_every_copy_in_place_in_every_round_while_standbys_catch_up_slowly(
-    group: SimulatedClients, data: st.DataObject
+    group: SimulatedClients, assignor: TaskAssignor, data: st.DataObject
 ) -> None:
+    group.assignor = assignor
     known = sorted(group.capacity)
     steps = data.draw(
         st.lists(st.tuples(st.sets(st.sampled_from(known), min_size=1), st.integers(1, END)), min_size=1, max_size=6)

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import PlacementProblem, RackInformation
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
 from assignor.types import ProcessId, TaskId, TopicPartition
 from rebalance_analysis.measures import cross_rack_reads

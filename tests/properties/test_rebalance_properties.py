@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from assignor.clients.client_metadata import group_metadata
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionKind
 from assignor.explain import ActiveOutcome, explain_rebalance
 from assignor.pipeline import assign
-from assignor.snapshot import RebalanceResult
+from assignor.pipeline.snapshot import RebalanceResult
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import Role
 from tests.examples import share
 from tests.group_model import NOW_MS, SimulatedGroup, decode, next_rebalance, topology_of
@@ -89,38 +89,6 @@ def rounds_to_move_every_copy(group: SimulatedGroup) -> int:
     """Each round moves max.warmup.replicas copies, and no copy moves twice; Kafka's own test has no standbys."""
     copies = len(group.stateful_tasks) * (1 + group.configs.num_standby_replicas)
     return -(-copies // group.configs.max_warmup_replicas)
-
-
-@share(0.6)
-@given(groups(("HighAvailabilityTaskAssignor",)), st.integers(100, 200))
-def test_should_converge_within_kafkas_bound_when_a_process_joins(group: SimulatedGroup, number: int) -> None:
-    group.rebalance_until_stable(at_most=50)
-    group.add_process(number)
-    bound = rounds_to_move_every_copy(group) + 1
-    assert group.rebalance_until_stable(at_most=bound + 1) <= bound
-
-
-@share(0.6)
-@given(groups(("HighAvailabilityTaskAssignor",)), st.integers(0, 4))
-def test_should_converge_within_kafkas_bound_when_a_process_is_lost(group: SimulatedGroup, which: int) -> None:
-    group.add_process(1000)
-    group.rebalance_until_stable(at_most=50)
-    group.remove_process(sorted(group.processes)[which % len(group.processes)])
-    bound = rounds_to_move_every_copy(group) + 2
-    assert group.rebalance_until_stable(at_most=bound + 1) <= bound
-
-
-@share(0.6)
-@given(groups(("HighAvailabilityTaskAssignor",)), events)
-def test_should_keep_warm_ups_within_their_limit(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
-    group.rebalance()
-    for event, number in history:
-        apply(group, event, number)
-        result = group.rebalance()
-        assert result.placement is not None
-        warm_ups = [task for client in result.placement.clients.values() for task in client.warm_ups]
-        assert len(warm_ups) <= group.configs.max_warmup_replicas
-        assert not warm_ups or result.probing_rebalance_at_ms is not None or result.followup_rebalance
 
 
 @share(0.6)

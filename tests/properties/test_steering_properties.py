@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.clients.client_state import is_caught_up
-from assignor.decisions import DecisionKind, DecisionLog
 from assignor.explain import explain_placement
-from assignor.steering import Steering, steered_assignor
 from assignor.task_assignors.base import PlacementProblem, validate_placement
+from assignor.task_assignors.decisions import DecisionKind, DecisionLog
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named
+from assignor.task_assignors.steering import Steering, steered_assignor
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from tests.properties.simulated_clients import SimulatedClients
 from tests.properties.test_high_availability_properties import all_configs, groups, groups_with_state

@@ -68,9 +68,7 @@ def placed(**of: tuple[set[TaskId], set[TaskId], set[TaskId]]) -> Placement:
 
 def test_should_count_what_moved_what_started_and_what_has_to_be_restored() -> None:
     before = problem(
-        client(A, active=(T0, T1, STATELESS)),
-        client(B, threads=2, lags={T0: 40}),
-        client(C, lags={T2: 300}),
+        client(A, active=(T0, T1, STATELESS)), client(B, threads=2, lags={T0: 40}), client(C, lags={T2: 300})
     )
     after = placed(A=({T1}, set(), set()), B=({T0, STATELESS}, {T1}, set()), C=({T2}, {T1}, {T0}))
 

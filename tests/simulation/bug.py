@@ -21,11 +21,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """`line`: what goes wrong, for a person. `breaks`: the rule that is broken by it at last."""
-
     name: str
-    line: str
-    breaks: str
     patches: tuple[Patch, ...]
 
     @contextmanager
@@ -41,8 +37,8 @@ class Bug:
                 setattr(patch.owner, patch.attribute, original)
 
 
-def bug(name: str, line: str, breaks: str, *patches: tuple[Any, str, Callable[[Any], Any]]) -> Bug:
-    return Bug(name, line, breaks, tuple(Patch(*patch) for patch in patches))
+def bug(name: str, *patches: tuple[Any, str, Callable[[Any], Any]]) -> Bug:
+    return Bug(name, tuple(Patch(*patch) for patch in patches))
 
 
 def always(value: object) -> Callable[[Any], Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from assignor.steering import NO_STEERING
+from assignor.task_assignors.steering import NO_STEERING
 from coordinator_api.group import heartbeats, joining, rebalancing
 from coordinator_api.group.group_levers import Levers
 from coordinator_api.group.image import GroupImage
@@ -17,17 +17,6 @@ from coordinator_api.group.states import GroupState
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_state import BEFORE_FIRST_ASSIGNMENT, Outstanding, Phase
 from tests.simulation.bug import always, bug
-from tests.simulation.rule_names import (
-    BECOMES_STABLE,
-    FITS_TOGETHER,
-    GENERATIONS_RISE,
-    GIVEN_UP_FIRST,
-    HEARD_STAY,
-    LEVERS_STAY,
-    NO_TASK_ALONE,
-    ONE_MEMBER,
-    ONE_OWNER,
-)
 
 # --- rebalances
 
@@ -66,69 +55,41 @@ def fetches_whatever_there_is(original: Any) -> Any:
 
 
 BUGS_OF_GROUP = (
-    bug(
-        "retry joins twice",
-        "A first join that is repeated with its id is taken for another one.",
-        ONE_MEMBER,
-        (joining, "_first_join_again", always(None)),
-    ),
+    # A first join that is repeated with its id is taken for another one.
+    bug("retry joins twice", (joining, "_first_join_again", always(None))),
+    # The end of an old connection ends members that have a new one.
     bug(
         "broken connection beside a whole one",
-        "The end of an old connection ends members that have a new one.",
-        HEARD_STAY,
         (Liveness, "connection_lost", lambda original: lambda self, lost, _, now_ms: original(self, lost, {}, now_ms)),
     ),
-    bug(
-        "result of an older generation stored",
-        "What was computed before the last join is handed out all the same.",
-        GIVEN_UP_FIRST,
-        (rebalancing, "_is_awaited", any_generation),
-    ),
+    # What was computed before the last join is handed out all the same.
+    bug("result of an older generation stored", (rebalancing, "_is_awaited", any_generation)),
+    # Who has rejoined can fetch the assignment from before.
     bug(
         "older assignment handed out",
-        "Who has rejoined can fetch the assignment from before.",
-        ONE_OWNER,
         # any guard alone is enough: the coordinator hands out nothing before the rebalance has ended, and the member
         # waits until it hears of the generation that it has joined for, and asks for none of before
         (heartbeats, "_awaits_result", always(False)),
         (Outstanding, "fetch", lambda original: lambda self, member_id, _: original(self, member_id, 0)),
         (MemberMachine, "_await_assignment", fetches_whatever_there_is),
     ),
-    bug(
-        "acknowledgement of an older generation",
-        "A heartbeat of any generation counts as having fetched the newest.",
-        GIVEN_UP_FIRST,
-        (heartbeats, "_note_heartbeat", acknowledges_anything),
-    ),
+    # A heartbeat of any generation counts as having fetched the newest.
+    bug("acknowledgement of an older generation", (heartbeats, "_note_heartbeat", acknowledges_anything)),
+    # One join is enough to start the next generation.
     bug(
         "rebalance goes on without all",
-        "One join is enough to start the next generation.",
-        FITS_TOGETHER,
         (GroupImage, "all_joined", lambda _: lambda self: self.members.count_joined_after(self.generation_id) > 0),
     ),
+    # Tasks that were held back for their old owners stay without one.
     bug(
         "follow-up forgotten",
-        "Tasks that were held back for their old owners stay without one.",
-        NO_TASK_ALONE,
         (rebalancing, "followup_is_due", always(False)),
         (heartbeats, "followup_is_due", always(False)),
     ),
-    bug(
-        "generations begin again",
-        "A group that was empty counts its generations from the beginning.",
-        GENERATIONS_RISE,
-        (GroupEmptied, "apply", emptied_to_zero),
-    ),
-    bug(
-        "hold without an end",
-        "A rebalance that is held is not carried out when its time is over.",
-        BECOMES_STABLE,
-        (GroupImage, "held_until_ms", always(None)),
-    ),
-    bug(
-        "drain passed over",
-        "Rebalances give tasks to an instance that is drained.",
-        LEVERS_STAY,
-        (Levers, "steering", lambda _: property(lambda self: NO_STEERING)),
-    ),
+    # A group that was empty counts its generations from the beginning.
+    bug("generations begin again", (GroupEmptied, "apply", emptied_to_zero)),
+    # A rebalance that is held is not carried out when its time is over.
+    bug("hold without an end", (GroupImage, "held_until_ms", always(None))),
+    # Rebalances give tasks to an instance that is drained.
+    bug("drain passed over", (Levers, "steering", lambda _: property(lambda self: NO_STEERING))),
 )

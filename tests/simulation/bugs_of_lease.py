@@ -15,7 +15,6 @@ from coordinator_api.lease import lease_holder
 from coordinator_api.lease.lease_holder import Expiry, LeaseHolder, ObservedLeases
 from tests.coordinator_api.lease.table import LeaseTable
 from tests.simulation.bug import always, bug
-from tests.simulation.rule_names import BECOMES_STABLE, LIVING_STAY, OWNER_ANSWERS, OWNER_WRITES, SERVED_AGAIN
 
 
 def renews_without_a_row(_: Any) -> Any:
@@ -44,58 +43,25 @@ def recovers_without_effects(original: Any) -> Any:
 
 
 BUGS_OF_LEASE = (
+    # A poll whose answer comes late gives a lease that is longer than others wait.
     bug(
         "lease counted from the answer",
-        "A poll whose answer comes late gives a lease that is longer than others wait.",
-        OWNER_ANSWERS,
         (Expiry, "polled", lambda original: lambda self, _, now_ms: original(self, now_ms, now_ms)),
     ),
-    bug(
-        "lease without an end",
-        "A former owner that was frozen answers reads from what it knew.",
-        OWNER_ANSWERS,
-        (Expiry, "may_answer", lambda _: lambda self, now_ms: self._until_ms is not None),
-    ),
-    bug(
-        "lease renewed without a row",
-        "A coordinator whose row is gone takes its poll for one that succeeded.",
-        OWNER_ANSWERS,
-        (LeaseHolder, "_removed", renews_without_a_row),
-    ),
-    bug(
-        "ended within its lease",
-        "Others wait for half as long as a coordinator may answer.",
-        OWNER_ANSWERS,
-        (lease_holder, "MARGIN", lambda _: 0.5),
-    ),
-    bug(
-        "outage counted as looking",
-        "After an outage of the database a coordinator is ended before it can renew its row.",
-        LIVING_STAY,
-        (lease_holder, "MOST_INTERVALS_COUNTED", lambda _: 1_000_000),
-    ),
-    bug(
-        "nobody is ever over",
-        "What a coordinator had that died is never served again.",
-        SERVED_AGAIN,
-        (ObservedLeases, "expired", always([])),
-    ),
-    bug(
-        "write in another epoch",
-        "What a former owner had sent is written after another one has taken the group.",
-        OWNER_WRITES,
-        (LeaseTable, "may_write", always(True)),
-    ),
-    bug(
-        "sessions without an end after a takeover",
-        "Who died before another coordinator took the group stays a member and keeps its tasks.",
-        BECOMES_STABLE,
-        (Liveness, "rearm", no_ends_of_sessions),
-    ),
-    bug(
-        "rebalance forgotten at a takeover",
-        "What the former owner was computing is computed by nobody.",
-        BECOMES_STABLE,
-        (Group, "handle", recovers_without_effects),
-    ),
+    # A former owner that was frozen answers reads from what it knew.
+    bug("lease without an end", (Expiry, "may_answer", lambda _: lambda self, now_ms: self._until_ms is not None)),
+    # A coordinator whose row is gone takes its poll for one that succeeded.
+    bug("lease renewed without a row", (LeaseHolder, "_removed", renews_without_a_row)),
+    # Others wait for half as long as a coordinator may answer.
+    bug("ended within its lease", (lease_holder, "MARGIN", lambda _: 0.5)),
+    # After an outage of the database a coordinator is ended before it can renew its row.
+    bug("outage counted as looking", (lease_holder, "MOST_INTERVALS_COUNTED", lambda _: 1_000_000)),
+    # What a coordinator had that died is never served again.
+    bug("nobody is ever over", (ObservedLeases, "expired", always([]))),
+    # What a former owner had sent is written after another one has taken the group.
+    bug("write in another epoch", (LeaseTable, "may_write", always(True))),
+    # Who died before another coordinator took the group stays a member and keeps its tasks.
+    bug("sessions without an end after a takeover", (Liveness, "rearm", no_ends_of_sessions)),
+    # What the former owner was computing is computed by nobody.
+    bug("rebalance forgotten at a takeover", (Group, "handle", recovers_without_effects)),
 )

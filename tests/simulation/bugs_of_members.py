@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from assignor.threads import consumer_assignments
+from assignor.pipeline import consumer_assignments
 from assignor.types import TaskId
 from streams_runtime.membership.calls import JoinReply
 from streams_runtime.membership.member_events import AssignTasks, CallRefused, CallUnanswered, Order
@@ -15,7 +15,6 @@ from streams_runtime.membership.member_state import CallAnswer, Phase, Standing
 from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment
 from streams_runtime.membership.process_heartbeat import GroupPause
 from tests.simulation.bug import always, bug
-from tests.simulation.rule_names import BECOMES_STABLE, GIVEN_UP_FIRST, LEVERS_STAY, NOT_BOTH, ONE_MEMBER, ONE_OWNER
 
 
 def new_id_for_each_retry(original: Any) -> Any:
@@ -84,53 +83,27 @@ def hands_out_at_once(_: Any) -> Any:
 
 
 BUGS_OF_MEMBERS = (
-    bug(
-        "retry with a new id",
-        "A first join without an answer is repeated as another join.",
-        ONE_MEMBER,
-        (MemberMachine, "_waited", new_id_for_each_retry),
-    ),
-    bug(
-        "acknowledged before it is fetched",
-        "A member names the generation it waits for as the one it has.",
-        GIVEN_UP_FIRST,
-        (Standing, "joined", acknowledges_before_it_has),
-    ),
-    bug(
-        "revocation forgotten",
-        "A member keeps running a task that its new assignment takes away.",
-        ONE_OWNER,
-        (OwnedTasks, "orders_to_hold", keeps_what_is_revoked),
-    ),
-    bug(
-        "forgotten member keeps its id",
-        "A member that the group has forgotten joins with its old id for ever.",
-        BECOMES_STABLE,
-        (Standing, "forget_member", keeps_its_id),
-    ),
-    bug(
-        "refused call repeated",
-        "A member repeats a call that was refused for good.",
-        BECOMES_STABLE,
-        (MemberMachine, "_answered", repeats_what_was_refused),
-    ),
+    # A first join without an answer is repeated as another join.
+    bug("retry with a new id", (MemberMachine, "_waited", new_id_for_each_retry)),
+    # A member names the generation it waits for as the one it has.
+    bug("acknowledged before it is fetched", (Standing, "joined", acknowledges_before_it_has)),
+    # A member keeps running a task that its new assignment takes away.
+    bug("revocation forgotten", (OwnedTasks, "orders_to_hold", keeps_what_is_revoked)),
+    # A member that the group has forgotten joins with its old id for ever.
+    bug("forgotten member keeps its id", (Standing, "forget_member", keeps_its_id)),
+    # A member repeats a call that was refused for good.
+    bug("refused call repeated", (MemberMachine, "_answered", repeats_what_was_refused)),
+    # A process takes no notice of the pause of its group.
     bug(
         "pause not heard",
-        "A process takes no notice of the pause of its group.",
-        LEVERS_STAY,
         (GroupPause, "on_heartbeat_reply", always(False)),
         (GroupPause, "on_join_reply", always(False)),
     ),
-    bug(
-        "active and standby in one process",
-        "The leader gives a process the standby of a task that it runs.",
-        NOT_BOTH,
-        (consumer_assignments, "tasks_of_threads", with_standbys_of_its_own),
-    ),
+    # The leader gives a process the standby of a task that it runs.
+    bug("active and standby in one process", (consumer_assignments, "tasks_of_threads", with_standbys_of_its_own)),
+    # The leader does not wait until the old owner has revoked a task.
     bug(
         "handed out before it was given up",
-        "The leader does not wait until the old owner has revoked a task.",
-        GIVEN_UP_FIRST,
         (consumer_assignments, "_hand_out", hands_out_at_once),
         (consumer_assignments, "_check_cooperative", always(None)),
     ),

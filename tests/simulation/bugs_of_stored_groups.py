@@ -16,7 +16,6 @@ from coordinator_api.group.records import (
     MemberSubscribed,
 )
 from tests.simulation.bug import always, bug
-from tests.simulation.rule_names import ANSWERED_SURVIVES, FITS_TOGETHER, HEARD_STAY, LEVERS_STAY, ONE_MEMBER
 
 # --- what a restart forgets
 
@@ -88,58 +87,22 @@ def apply_no_pause(original: Any) -> Any:
 
 
 BUGS_OF_STORED_GROUPS = (
-    bug(
-        "drain forgotten after a crash",
-        "A restarted coordinator no longer knows which instances are drained.",
-        LEVERS_STAY,
-        (Group, "replay", replayed_as(without(LeverName.DRAIN))),
-    ),
-    bug(
-        "pause forgotten after a crash",
-        "A restarted coordinator lets a paused group go on.",
-        LEVERS_STAY,
-        (Group, "replay", replayed_as(without(LeverName.PAUSE))),
-    ),
-    bug(
-        "hold forgotten after a crash",
-        "A restarted coordinator no longer asks before it moves tasks.",
-        LEVERS_STAY,
-        (Group, "replay", replayed_as(without(LeverName.HOLD))),
-    ),
-    bug(
-        "timer forgotten after a restart",
-        "Nothing ends the wait for joins that a restart interrupted.",
-        FITS_TOGETHER,
-        (Liveness, "rearm", no_join_timer),
-    ),
-    bug(
-        "sessions shortened by a restart",
-        "After a restart members count as silent since before it.",
-        HEARD_STAY,
-        (Liveness, "rearm", short_sessions),
-    ),
-    bug(
-        "join ids forgotten after a restart",
-        "A first join that is repeated after a restart makes a second member.",
-        ONE_MEMBER,
-        (Group, "replay", replayed_as(without_join_id)),
-    ),
-    bug(
-        "levers left out of the snapshot",
-        "A log that is rewritten loses what operators have set.",
-        LEVERS_STAY,
-        (Levers, "all_set", always(())),
-    ),
-    bug(
-        "answered before it was committed",
-        "Members hear of what a crash may still undo.",
-        ANSWERED_SURVIVES,
-        (Group, "respond", answered_from_what_is_not_committed),
-    ),
-    bug(
-        "committed and not applied",
-        "A pause is stored and answered, and has no effect before the next restart.",
-        LEVERS_STAY,
-        (Group, "apply", apply_no_pause),
-    ),
+    # A restarted coordinator no longer knows which instances are drained.
+    bug("drain forgotten after a crash", (Group, "replay", replayed_as(without(LeverName.DRAIN)))),
+    # A restarted coordinator lets a paused group go on.
+    bug("pause forgotten after a crash", (Group, "replay", replayed_as(without(LeverName.PAUSE)))),
+    # A restarted coordinator no longer asks before it moves tasks.
+    bug("hold forgotten after a crash", (Group, "replay", replayed_as(without(LeverName.HOLD)))),
+    # Nothing ends the wait for joins that a restart interrupted.
+    bug("timer forgotten after a restart", (Liveness, "rearm", no_join_timer)),
+    # After a restart members count as silent since before it.
+    bug("sessions shortened by a restart", (Liveness, "rearm", short_sessions)),
+    # A first join that is repeated after a restart makes a second member.
+    bug("join ids forgotten after a restart", (Group, "replay", replayed_as(without_join_id))),
+    # A log that is rewritten loses what operators have set.
+    bug("levers left out of the snapshot", (Levers, "all_set", always(()))),
+    # Members hear of what a crash may still undo.
+    bug("answered before it was committed", (Group, "respond", answered_from_what_is_not_committed)),
+    # A pause is stored and answered, and has no effect before the next restart.
+    bug("committed and not applied", (Group, "apply", apply_no_pause)),
 )

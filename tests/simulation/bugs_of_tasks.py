@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from assignor.types import TopicPartition
+from streams_runtime.instance.task_manager import TaskManager
 from streams_runtime.logs import in_memory
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_manager import StateManager
 from tests.simulation.bug import Bug, always, bug
-from tests.simulation.rule_names import EXACT_COUNTS
 
 # --- offsets that are looked up before the claim
 
@@ -48,40 +47,16 @@ def commits_offsets_alone(original: Any) -> Any:
 
 
 BUGS_OF_TASKS: tuple[Bug, ...] = (
-    bug(
-        "offset committed by a fenced task",
-        "The log takes the commit of a thread that is no longer the owner.",
-        EXACT_COUNTS,
-        (in_memory, "check_claim", always(None)),
-    ),
-    bug(
-        "checkpoint ahead of the flush",
-        "The checkpoint names records that the disk may not have.",
-        EXACT_COUNTS,
-        (StateManager, "flush", always(None)),
-    ),
-    bug(
-        "commit skipped at a revocation",
-        "A task that is given up is closed as if it had been committed.",
-        EXACT_COUNTS,
-        (TaskManager, "_commit_or_drop", lambda _: lambda self, tasks, errors: []),
-    ),
-    bug(
-        "restored by one too many",
-        "A store counts a record that it has not applied.",
-        EXACT_COUNTS,
-        (StateManager, "restore", one_record_ahead),
-    ),
-    bug(
-        "polled counts as processed",
-        "Offsets are committed of records that still wait in the task.",
-        EXACT_COUNTS,
-        (PartitionGroup, "positions", stands_where_it_has_polled),
-    ),
-    bug(
-        "offsets outside of the transaction",
-        "Offsets are committed before what was written for them.",
-        EXACT_COUNTS,
-        (StreamsProducer, "commit", commits_offsets_alone),
-    ),
+    # The log takes the commit of a thread that is no longer the owner.
+    bug("offset committed by a fenced task", (in_memory, "check_claim", always(None))),
+    # The checkpoint names records that the disk may not have.
+    bug("checkpoint ahead of the flush", (StateManager, "flush", always(None))),
+    # A task that is given up is closed as if it had been committed.
+    bug("commit skipped at a revocation", (TaskManager, "_commit_or_drop", lambda _: lambda self, tasks, errors: [])),
+    # A store counts a record that it has not applied.
+    bug("restored by one too many", (StateManager, "restore", one_record_ahead)),
+    # Offsets are committed of records that still wait in the task.
+    bug("polled counts as processed", (PartitionGroup, "positions", stands_where_it_has_polled)),
+    # Offsets are committed before what was written for them.
+    bug("offsets outside of the transaction", (StreamsProducer, "commit", commits_offsets_alone)),
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assignor.snapshot import RebalanceResult
+from assignor.pipeline.snapshot import RebalanceResult
 from coordinator_api.group.events import (
     AssignmentComputed,
     ComputedAssignments,
@@ -46,16 +46,16 @@ from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.runtime.cluster_watch import all_caught_up
 from coordinator_api.runtime.rebalance_loop import VOID_AFTER_S
 from coordinator_api.store.store_errors import DatabaseOutOfReach, StoreError
-from tests.simulation.answers import Answer, NoAnswer, Reply, nobody_asked
 from tests.simulation.database import Write, decoded_once
 from tests.simulation.faults import Kind
 from tests.simulation.leader import Leader
 from tests.simulation.timeline import Action
 from tests.simulation.windows import Windows
+from tests.simulation.wire import Answer, NoAnswer, Reply, nobody_asked
 
 if TYPE_CHECKING:
     from tests.simulation.coordinator import SimulatedCoordinator
-    from tests.simulation.observer import Observer
+    from tests.simulation.rules import Rules
 
 RETRY_MS = 1_000
 """After an error of the store."""
@@ -76,7 +76,7 @@ class GroupSetting:
     compact_at: int
     windows: Windows
     fails_next: Callable[[], bool]
-    observer: Observer
+    rules: Rules
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +112,7 @@ class CoordinatedGroup:
         self.is_new = is_new
         self.is_closed = False
         self.setting = setting
-        self.observer = setting.observer
+        self.rules = setting.rules
         self.heard_ms: dict[str, int] = {}
         self.held: list[Held] = []
         self._waiting: list[tuple[Event, Reply]] = []
@@ -124,7 +124,7 @@ class CoordinatedGroup:
         self._computing = 0
         self._looking = False
         self._load()
-        self.observer.restarted(self)
+        self.rules.restarted(self)
 
     @property
     def is_paused(self) -> bool:
@@ -159,7 +159,7 @@ class CoordinatedGroup:
         self.note(event.member_id)
         response = self._hear(event)
         if isinstance(response, AssignmentReady):
-            self.observer.fetched(self, event.member_id, response.generation_id)
+            self.rules.fetched(self, event.member_id, response.generation_id)
         reply(response)
 
     def heartbeat(self, event: ProcessHeartbeat, known: str | None, wait_ms: int, reply: Reply) -> None:
@@ -253,7 +253,7 @@ class CoordinatedGroup:
         except (DatabaseOutOfReach, NotOwned):
             self._turn_away()
             return False
-        self.observer.restarted(self)
+        self.rules.restarted(self)
         self._wake()
         return True
 
@@ -283,7 +283,7 @@ class CoordinatedGroup:
             outcomes.append(outcome)
             if isinstance(outcome.response, JoinAnswered):
                 self.note(outcome.response.member_id)
-        self.observer.decided(self, outcomes)
+        self.rules.decided(self, outcomes)
         self._answering = [reply for _, reply in taken]
         records = tuple(record for outcome in outcomes for record in outcome.records)
         if not records:
@@ -339,7 +339,7 @@ class CoordinatedGroup:
     def _committed(self, outcomes: list[Outcome], brings_news: bool) -> None:
         replies, self._answering, self._committing = self._answering, [], False
         if brings_news:
-            self.observer.committed(self)
+            self.rules.committed(self)
             self._wake()
         asked = [outcome.rebalance for outcome in outcomes if outcome.rebalance is not None]
         if asked:

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_api.lease.decisions import Elsewhere, Here
-from tests.simulation.answers import Answer, NoAnswer, Reply
 from tests.simulation.clocks import MachineClock, coordinator_clock
 from tests.simulation.coordinated_group import CoordinatedGroup, GroupSetting
 from tests.simulation.database import Session, SimulatedDatabase
 from tests.simulation.lease import FileLease, SharedLease
 from tests.simulation.timeline import Action, Due, Timeline
 from tests.simulation.windows import Windows
+from tests.simulation.wire import Answer, NoAnswer, Reply
 
 if TYPE_CHECKING:
-    from tests.simulation.observer import Observer
+    from tests.simulation.rules import Rules
 
 Ask = Callable[[CoordinatedGroup, Reply], None]
 
@@ -43,7 +43,7 @@ class SimulatedCoordinator:
         windows: Windows,
         open_connections: set[int],
         settings: Mapping[str, GroupSetting],
-        observer: Observer,
+        rules: Rules,
     ) -> None:
         """`lease_ms`: None on SQLite. Raises DatabaseOutOfReach, there only."""
         self.timeline = timeline
@@ -56,7 +56,7 @@ class SimulatedCoordinator:
         self.open_connections = open_connections
         self.lost_connections: set[int] = set()
         self.settings = settings
-        self.observer = observer
+        self.rules = rules
         self.clock = coordinator_clock(machine)
         self.is_up = True
         self.chance = timeline.chance("coordinators")
@@ -108,7 +108,7 @@ class SimulatedCoordinator:
             if isinstance(response, NoAnswer):
                 reply(response)
             elif self.may_answer():
-                self.observer.answered(group)
+                self.rules.answered(group)
                 reply(response)
             else:
                 reply(NoAnswer())

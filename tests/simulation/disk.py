@@ -19,10 +19,11 @@ from weakref import WeakValueDictionary
 
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError
-from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
-from streams_runtime.tasks.file_system import FileSystem, HeldLock
+from streams_runtime.tasks.file_system import LOCK_FILE_NAME, FileSystem, HeldLock
+from tests.simulation.clocks import Pauses
 from tests.simulation.fate import Fate, Point
-from tests.simulation.thread_clock import Pauses
+from tests.simulation.faults import Kind
+from tests.simulation.windows import Windows
 
 CORRUPTION = "Corruption: block checksum mismatch"
 
@@ -70,13 +71,11 @@ Node = File | Directory | Database
 
 
 class SimulatedDisk:
-    """Of one machine. `is_full`, `slow_ms` (for each write), `damages_stores` (when the machine fails): faults."""
+    """Of one machine. `windows`: what is wrong with it. `damages_stores`: when the machine fails."""
 
-    def __init__(self) -> None:
-        self.is_full = False
-        self.slow_ms = 0
+    def __init__(self, windows: Windows) -> None:
+        self.windows = windows
         self.damages_stores = False
-        self.writes = self.refusals = self.damages = 0
         self.root = Directory(0)
         self.locks: dict[str, DiskView] = {}
 
@@ -248,7 +247,6 @@ class DiskView(FileSystem):
             database.since.clear()
             if self.disk.damages_stores and machine_fails and chance.random() < 0.5:
                 database.is_damaged = True
-                self.disk.damages += 1
         self._databases.clear()
         if machine_fails:
             kept = chance.randint(0, len(self._undo))
@@ -267,12 +265,11 @@ class DiskView(FileSystem):
 
     def _change(self, path: Path) -> None:
         self._fate.reach(Point.DISK_WRITE)
-        disk = self.disk
-        disk.writes += 1
-        if disk.slow_ms:
-            self._pauses.spend(disk.slow_ms)
-        if disk.is_full:
-            disk.refusals += 1
+        windows = self.disk.windows
+        if not windows.any_open:
+            return
+        self._pauses.spend(windows.amount(Kind.DISK_SLOW) or 0)
+        if windows.is_open(Kind.DISK_FULL):
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     def _found(self, path: Path) -> Node:
@@ -315,9 +312,9 @@ class Machine:
 
     _of_directories: ClassVar[WeakValueDictionary[str, DiskView]] = WeakValueDictionary()
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, windows: Windows) -> None:
         self.name = name
-        self.disk = SimulatedDisk()
+        self.disk = SimulatedDisk(windows)
         self.state_dir = Path("/", name)
 
     def view(self, application_id: str, fate: Fate, clock: Clock, pauses: Pauses) -> DiskView:

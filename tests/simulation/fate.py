@@ -27,16 +27,14 @@ class ProcessKilled(BaseException):
 class Fate:
     """One for each process. `is_dead`: it was killed."""
 
-    __slots__ = ("_left", "_point", "is_dead")
+    __slots__ = ("_point", "is_dead")
 
     def __init__(self) -> None:
         self.is_dead = False
         self._point: Point | None = None
-        self._left = 0
 
-    def dies_at(self, point: Point, after: int = 0) -> None:
-        """It is killed at this point, once it has passed it so many times."""
-        self._point, self._left = point, after
+    def dies_at(self, point: Point) -> None:
+        self._point = point
 
     def lives_on(self) -> None:
         """It is not killed where it was to be."""
@@ -44,10 +42,6 @@ class Fate:
 
     def reach(self, point: Point) -> None:
         """Raises ProcessKilled."""
-        if self.is_dead:
+        if self.is_dead or point is self._point:
+            self.is_dead = True
             raise ProcessKilled
-        if point is self._point:
-            self._left -= 1
-            if self._left < 0:
-                self.is_dead = True
-                raise ProcessKilled

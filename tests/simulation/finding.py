@@ -23,9 +23,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tests.simulation.bug import Bug
-from tests.simulation.bugs import BUGS, named
+from tests.simulation.bugs_of_group import BUGS_OF_GROUP
+from tests.simulation.bugs_of_lease import BUGS_OF_LEASE
+from tests.simulation.bugs_of_members import BUGS_OF_MEMBERS
+from tests.simulation.bugs_of_stored_groups import BUGS_OF_STORED_GROUPS
+from tests.simulation.bugs_of_tasks import BUGS_OF_TASKS
 from tests.simulation.running import run
 from tests.simulation.schedule import drawn
+
+BUGS = (*BUGS_OF_GROUP, *BUGS_OF_STORED_GROUPS, *BUGS_OF_LEASE, *BUGS_OF_MEMBERS, *BUGS_OF_TASKS)
 
 STARTS = 10
 MOST_SEEDS = 600
@@ -33,6 +39,12 @@ SEEDS_BETWEEN_STARTS = 100_000
 NEVER_ENDS = "a history ends"
 LONGEST_SEED_S = 10
 """Of computing. A bug may have the group go round in circles at one moment of simulated time."""
+
+
+def named(name: str) -> Bug:
+    """Raises KeyError."""
+    return {each.name: each for each in BUGS}[name]
+
 
 Broken = Callable[[int], str | None]
 """Runs a seed. Gives the rule that it broke, None when all is well."""

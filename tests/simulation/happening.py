@@ -16,9 +16,9 @@ from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.outcome import Accepted, Rejected
 from streams_runtime.membership.member_events import CloseAsked, RejoinAsked
 from tests.coordinator_api.group.declarations import declared
-from tests.simulation.answers import Answer
 from tests.simulation.fate import Point
 from tests.simulation.faults import LASTING_MS, Fault, Kind, Of
+from tests.simulation.wire import Answer
 from tests.simulation.word_count import WORDS
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ _POINTS = {
     Kind.DIES_AFTER_COMMIT: Point.AFTER_COMMIT,
     Kind.DIES_WRITING: Point.DISK_WRITE,
     Kind.DIES_FLUSHING: Point.STORE_FLUSH,
+}
+_LEVERS = {
+    Kind.HELD: LeverName.HOLD,
+    Kind.PAUSED: LeverName.PAUSE,
+    Kind.GRACE: LeverName.REJOIN_GRACE,
+    Kind.PROMOTION: LeverName.PROMOTION,
 }
 DECIDE_EVERY_MS = 300
 
@@ -66,7 +72,7 @@ def _to_process(world: World, host: Host, fault: Fault) -> None:
         host.dies_at(_POINTS[kind], fault)
         return
     if kind in (Kind.DISK_FULL, Kind.DISK_SLOW):
-        host.group.storage.of_disk(host.machine.disk, fault)
+        host.machine.disk.windows.open(fault)
         return
     if kind is Kind.SLOW:
         host.windows.open(fault)
@@ -115,11 +121,6 @@ def _to_process(world: World, host: Host, fault: Fault) -> None:
             member.happens(RejoinAsked())
         case _:
             raise AssertionError(kind)
-
-
-def _pull_lever(world: World, group: SimulatedGroup, fault: Fault, name: LeverName) -> None:
-    on = SetLever(name, True, "ann", value_ms=fault.amount)
-    _pull(world, group, fault, on, SetLever(name, False, "ann"))
 
 
 def _drain(world: World, host: Host, fault: Fault) -> None:
@@ -195,21 +196,17 @@ def _to_group(world: World, group: SimulatedGroup, fault: Fault) -> None:
         case Kind.SLOW_LEADER:
             group.windows.open(fault)
         case Kind.LOG_AWAY | Kind.LOG_SLOW | Kind.LOG_SILENT:
-            group.storage.of_log(group.cluster.log, fault)
+            group.cluster.log.windows.open(fault)
         case Kind.HEAVIER:
             _weigh(world, group, fault)
         case Kind.FAILED_REBALANCE:
             group.failing = fault
         case Kind.APPROVED | Kind.DISCARDED:
             _decide(world, group, fault)
-        case Kind.HELD:
-            _pull_lever(world, group, fault, LeverName.HOLD)
-        case Kind.PAUSED:
-            _pull_lever(world, group, fault, LeverName.PAUSE)
-        case Kind.GRACE:
-            _pull_lever(world, group, fault, LeverName.REJOIN_GRACE)
-        case Kind.PROMOTION:
-            _pull_lever(world, group, fault, LeverName.PROMOTION)
+        case Kind.HELD | Kind.PAUSED | Kind.GRACE | Kind.PROMOTION:
+            name = _LEVERS[kind]
+            on = SetLever(name, True, "ann", value_ms=fault.amount)
+            _pull(world, group, fault, on, SetLever(name, False, "ann"))
         case Kind.ASKED:
             _pull(world, group, fault, RequestRebalance(), None)
         case Kind.REDECLARED:
@@ -218,7 +215,7 @@ def _to_group(world: World, group: SimulatedGroup, fault: Fault) -> None:
         case Kind.TOLD_TO_STOP:
             group.is_told_to_stop = True
             _pull(world, group, fault, Drain(), None)
-            _ends(world, fault, lambda: _go_on(world, group))
+            _ends(world, fault, lambda: world.go_on(group))
         case _:
             raise AssertionError(kind)
 
@@ -244,12 +241,6 @@ def _pull(world: World, group: SimulatedGroup, fault: Fault, event: Event, ended
                 _ends(world, fault, lambda: group.operator.ask(ended_by))
 
     group.operator.ask(event, answered)
-
-
-def _go_on(world: World, group: SimulatedGroup) -> None:
-    if group.is_told_to_stop:
-        group.is_told_to_stop = False
-        group.operator.ask(declared(f"v{world.timeline.fresh()}", WORDS))
 
 
 def _decide(world: World, group: SimulatedGroup, fault: Fault) -> None:

@@ -14,7 +14,6 @@ from tests.simulation.faults import Fault
 from tests.simulation.network import Link
 from tests.simulation.process import SimulatedProcess
 from tests.simulation.schedule import ProcessPlan
-from tests.simulation.storage_faults import heal_disk
 from tests.simulation.windows import Windows
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class Host:
 
     def heal(self) -> None:
         self.link.windows.heal()
-        heal_disk(self.machine.disk)
+        self.machine.disk.windows.heal()
         if self.dying is not None and self.living is not None:
             self.living.members[0].thread.process.fate.lives_on()
         self.windows.heal()
@@ -129,5 +128,5 @@ class Host:
     def _new_machine(self) -> None:
         self._machines += 1
         name = f"host-{self.number}-{self._machines}"
-        self.machine = Machine(name)
+        self.machine = Machine(name, Windows(self.world.timeline, f"the disk of {name}", self.world.struck))
         self.clock = MachineClock(self.world.timeline, name)

@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.pipeline import assign
-from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.pipeline.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
-from assignor.types import TaskId
 from coordinator_api.group.outcome import RunRebalance
-from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC
-
-PARTITIONS = 4
-END_OFFSET = 100
-TASKS = tuple(TaskId(0, partition) for partition in range(PARTITIONS))
-
-
-_CONFIGS = AssignmentConfigs(num_standby_replicas=1, acceptable_recovery_lag=0)
+from tests.simulation.word_count import PARTITIONS, WORDS
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Of one group, whose one subtopology reads `source_topic` into a store. `ends`: those of its changelog now."""
+    """Of one group, whose one subtopology reads the words into a store. `ends`: those of its changelog now."""
 
-    group_id: str = "shop"
-    source_topic: str = SOURCE_TOPIC
-    configs: AssignmentConfigs = _CONFIGS
-    ends: Callable[[], tuple[int, ...]] = lambda: (END_OFFSET,) * PARTITIONS
+    group_id: str
+    configs: AssignmentConfigs
+    ends: Callable[[], tuple[int, ...]]
 
     def lead(self, effect: RunRebalance, now_ms: int) -> RebalanceResult:
         return assign(replace(self.snapshot(effect.members), steering=effect.steering), now_ms)
@@ -42,8 +33,8 @@ class Leader:
             assignor="HighAvailabilityTaskAssignor",
             configs=self.configs,
             application_id=self.group_id,
-            topology=GroupTopology((Subtopology(0, (self.source_topic,), stores=stores),)),
-            cluster=Cluster((Broker(1),), {self.source_topic: topic}),
+            topology=GroupTopology((Subtopology(0, (WORDS,), stores=stores),)),
+            cluster=Cluster((Broker(1),), {WORDS: topic}),
             members=members,
             existing_internal_topics={changelog: topic},
             changelog_end_offsets={changelog: self.ends()},

@@ -226,7 +226,7 @@ class SharedLease:
         def answered(is_given: bool) -> None:
             if is_given:
                 self.holder.given(move)
-                self._coordinator.observer.handed_over(move.group_id)
+                self._coordinator.rules.handed_over(move.group_id)
             go_on()
 
         self._coordinator.close(move.group_id)

@@ -12,48 +12,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from random import Random
+from typing import Any
 
 from assignor.types import TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.logs.base import (
     Claim,
-    ConfigChanges,
     IsolationLevel,
-    NewTopic,
-    OffsetAndMetadata,
     OffsetsToCommit,
     Producer,
     RecordBatch,
-    TopicDescription,
 )
+from streams_runtime.logs.consumers import PollingConsumer
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.log_errors import LogError, LogTimeout
-from streams_runtime.logs.polling_consumer import PollingConsumer
 from streams_runtime.logs.producers import BufferingProducer, NewBatch, ProducerIdentity, check_identity
 from streams_runtime.logs.record_limits import RecordLimits
+from tests.simulation.clocks import Pauses
 from tests.simulation.fate import Fate, Point
-from tests.simulation.thread_clock import Pauses
+from tests.simulation.faults import Kind
+from tests.simulation.windows import Windows
 
 ANSWER_TIMEOUT_MS = 500
 _NO_SIGNAL = threading.Event()
 
 
 class SharedLog(InMemoryLog):
-    """`is_away`, `slow_ms` (for each commit), `answer_loss` (how likely that of a commit is lost): faults.
+    """`windows`: what is wrong with it. `appended`: called after each append. `appends`: how many there were."""
 
-    `appended`: called after each append. `appends`: how many there were.
-    """
-
-    def __init__(self, cluster_id: str, clock: Clock, chance: Random, appended: Callable[[], None]) -> None:
+    def __init__(self, cluster_id: str, clock: Clock, windows: Windows, appended: Callable[[], None]) -> None:
         super().__init__(clock)
         self._cluster_id = cluster_id
         self._signals = _Appended(self, appended)  # type: ignore[assignment]  # in place of waking threads
-        self.chance = chance
-        self.is_away = False
-        self.slow_ms = 0
-        self.answer_loss = 0.0
-        self.appends = self.commits = self.lost_answers = self.time_outs = 0
+        self.windows = windows
+        self.appends = self.commits = 0
 
     def end_of(self, partition: TopicPartition) -> int:
         return self._partitions[partition].end
@@ -61,7 +53,7 @@ class SharedLog(InMemoryLog):
     def batches_from(self, partition: TopicPartition, offset: int) -> list[RecordBatch]:
         """All that is written from this offset on, which is that of a batch."""
         stored = self._partitions[partition]
-        return [batch.records for batch in stored.batches[stored.first_index(offset) :]]
+        return [records for _, records in stored.batches[stored.first_index(offset) :]]
 
     def write(self, partition: TopicPartition, keys: Sequence[bytes], timestamp_ms: int) -> None:
         """Records of a producer that is nobody's business: keys alone, in one batch."""
@@ -101,7 +93,7 @@ class _Appended:
 
 
 class LogView:
-    """A `Log` for one thread."""
+    """A `Log` for one thread. A call that is not here asks first, and is then a call of the shared log."""
 
     def __init__(self, log: SharedLog, fate: Fate, pauses: Pauses) -> None:
         self.shared = log
@@ -112,58 +104,19 @@ class LogView:
         """Raises LogTimeout."""
         if self.fate.is_dead:
             self.fate.reach(Point.BEFORE_COMMIT)
-        if self.shared.is_away:
-            self.shared.time_outs += 1
+        windows = self.shared.windows
+        if windows.any_open and windows.is_open(Kind.LOG_AWAY):
             self.pauses.spend(ANSWER_TIMEOUT_MS)
             raise LogTimeout("the log does not answer")
 
-    def cluster_id(self) -> str | None:
-        self.ask()
-        return self.shared.cluster_id()
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self.shared, name)
 
-    def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        self.ask()
-        self.shared.create_topics(topics)
+        def asked(*arguments: object, **named: object) -> Any:
+            self.ask()
+            return call(*arguments, **named)
 
-    def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
-        self.ask()
-        self.shared.alter_topic(name, partitions, configs)
-
-    def delete_topics(self, names: Iterable[str]) -> None:
-        self.ask()
-        self.shared.delete_topics(names)
-
-    def topics(self) -> Mapping[str, TopicDescription]:
-        self.ask()
-        return self.shared.topics()
-
-    def partitions_of(self, topic: str) -> int:
-        self.ask()
-        return self.shared.partitions_of(topic)
-
-    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        self.ask()
-        return self.shared.begin_offsets(partitions)
-
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[TopicPartition, int]:
-        self.ask()
-        return self.shared.end_offsets(partitions, isolation)
-
-    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        self.ask()
-        return self.shared.offsets_for_time(partitions, timestamp_ms)
-
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        self.ask()
-        return self.shared.committed_offsets(group_id, partitions)
-
-    def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
-        self.ask()
-        return self.shared.claim(group_id, partitions, owner)
+        return asked
 
     def release(self, *claims: Claim) -> None:
         """Nobody waits for the answer."""
@@ -183,14 +136,6 @@ class LogView:
     def keep_windows(self, topic: str, retention_ms: int) -> None:
         self.shared.keep_windows(topic, retention_ms)
 
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        self.ask()
-        self.shared.delete_records(before)
-
-    def maintain(self) -> None:
-        self.ask()
-        self.shared.maintain()
-
     def close(self) -> None: ...
 
 
@@ -205,6 +150,7 @@ class SimulatedConsumer(PollingConsumer):
 
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
         self._view.ask()
+        self._may_have_more = True  # no signal tells of an append
         return self._take(max_records)
 
     def wakeup(self) -> None: ...
@@ -212,11 +158,7 @@ class SimulatedConsumer(PollingConsumer):
     def has_news(self) -> bool:
         """Whether a poll would give something."""
         ends = self._view.shared
-        return any(
-            ends.end_of(partition) > position
-            for partition, position in self._positions.items()
-            if partition not in self._paused
-        )
+        return any(ends.end_of(partition) > (each.position or 0) for partition, each in self._wanted().items())
 
 
 class SimulatedProducer(BufferingProducer):
@@ -256,8 +198,9 @@ class SimulatedDestination:
         view, log = self._view, self._view.shared
         view.fate.reach(Point.BEFORE_COMMIT)
         view.ask()
-        if log.slow_ms:
-            view.pauses.spend(log.slow_ms)
+        slow_ms = log.windows.amount(Kind.LOG_SLOW) if log.windows.any_open else None
+        if slow_ms is not None:
+            view.pauses.spend(slow_ms)
         made, self.made = self.made, None
         try:
             last = self._append(batches, offsets, identity, made)
@@ -266,8 +209,7 @@ class SimulatedDestination:
             raise
         log.commits += 1
         view.fate.reach(Point.AFTER_COMMIT)
-        if log.answer_loss and log.chance.random() < log.answer_loss:
-            log.lost_answers += 1
+        if log.windows.any_open and log.windows.happens(Kind.LOG_SILENT):
             self.made = {p: (len(of_it), last[p]) for p, of_it in batches.items() if p in last}
             view.pauses.spend(ANSWER_TIMEOUT_MS)
             raise LogTimeout("the answer to the commit was lost")

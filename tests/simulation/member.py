@@ -44,14 +44,13 @@ from streams_runtime.membership.member_events import (
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from tests.simulation.answers import Answer, Joined, NoAnswer, Reply
 from tests.simulation.coordinated_group import CoordinatedGroup
 from tests.simulation.coordinator import SimulatedCoordinator
 from tests.simulation.fate import ProcessKilled
 from tests.simulation.faults import Kind
 from tests.simulation.stream_thread import SimulatedStreamThread
 from tests.simulation.timeline import Action, Due
-from tests.simulation.wire import failure_of, join_event
+from tests.simulation.wire import Answer, Joined, NoAnswer, Reply, failure_of, join_event
 from tests.simulation.word_count import WORDS
 
 if TYPE_CHECKING:
@@ -171,7 +170,6 @@ class ProcessMember:
         if self._orders:
             self._carry_out_soon()
         self.process.timeline.say("{} {}: {}", self.alias, _brief(given.order), self.running)
-        self.process.host.group.storage.look()
         self.process.world.rules.worked(self)
         self.happens(
             OrderDone(given.number, self.offset_sums()) if failure is None else OrderFailed(given.number, failure)
@@ -237,7 +235,6 @@ class ProcessMember:
         else:
             if thread.running != before:
                 self.process.touched()
-        self.process.host.group.storage.look()
         self.process.world.rules.worked(self)
         self.process.world.rules.has_passed(self, processed)
         if thread.wants_rejoin:

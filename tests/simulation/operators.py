@@ -18,7 +18,7 @@ from coordinator_api.group.events import (
 from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.lease.decisions import Elsewhere
-from tests.simulation.answers import Answer, NoAnswer
+from tests.simulation.wire import Answer, NoAnswer
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -12,15 +12,8 @@ from coordinator_api.group.records import GenerationStarted, GroupEmptied, Membe
 from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
 from tests.simulation.database import Write
-from tests.simulation.leader import TASKS
-from tests.simulation.rule_names import (
-    GENERATIONS_RISE,
-    GIVEN_UP_FIRST,
-    HELD_HAS_OWNERS,
-    NOT_BOTH,
-    NOT_LATE_WHILE_HELD,
-    ONE_OWNER,
-)
+from tests.simulation.rule_names import Rule
+from tests.simulation.word_count import TASKS
 
 _LATE = (RemovalReason.REBALANCE_TIMEOUT, RemovalReason.ASSIGNMENT_NOT_FETCHED)
 
@@ -32,10 +25,10 @@ def broken_by(write: Write, before: GroupImage) -> Iterator[tuple[str, str]]:
         match record:
             case GenerationStarted(started) | GroupEmptied(started):
                 if started <= generation_id:
-                    yield GENERATIONS_RISE, f"{started} follows {generation_id}"
+                    yield Rule.GENERATIONS_RISE, f"{started} follows {generation_id}"
                 generation_id = started
             case MemberRemoved(member_id, reason) if was_held and reason in _LATE:
-                yield NOT_LATE_WHILE_HELD, f"{member_id}: {reason}"
+                yield Rule.NOT_LATE_WHILE_HELD, f"{member_id}: {reason}"
             case RebalanceCompleted(end=end, generation_id=completed):
                 was_held = False
                 if completed == image.generation_id and end.outcome is not RebalanceOutcome.ERROR:
@@ -43,7 +36,7 @@ def broken_by(write: Write, before: GroupImage) -> Iterator[tuple[str, str]]:
     if image.held is not None:
         owned = {task for member in image.members.values() for task in _owned(member)}
         if owned != set(TASKS):
-            yield HELD_HAS_OWNERS, f"{sorted(set(TASKS) - owned)}"
+            yield Rule.HELD_HAS_OWNERS, f"{sorted(set(TASKS) - owned)}"
 
 
 def _of_placement(image: GroupImage) -> Iterator[tuple[str, str]]:
@@ -61,15 +54,15 @@ def _of_placement(image: GroupImage) -> Iterator[tuple[str, str]]:
         tasks = assigned_tasks(member.last_assignment.assignment)
         for task in (*tasks.active, *tasks.standby):
             if (process, task) in in_process:
-                yield NOT_BOTH, f"{task} at {member_id} and {in_process[process, task]}"
+                yield Rule.NOT_BOTH, f"{task} at {member_id} and {in_process[process, task]}"
             in_process[process, task] = member_id
         for task in tasks.active:
             if task in owners:
-                yield ONE_OWNER, f"{task} is assigned to {owners[task]} and {member_id}"
+                yield Rule.ONE_OWNER, f"{task} is assigned to {owners[task]} and {member_id}"
             owners[task] = member_id
             others = [one for one in claims.get(task, ()) if one != member_id]
             if len(others) == 1 and len(claims[task]) == 1:
-                yield GIVEN_UP_FIRST, f"{task} is assigned to {member_id}, and {others[0]} has it"
+                yield Rule.GIVEN_UP_FIRST, f"{task} is assigned to {member_id}, and {others[0]} has it"
 
 
 def _owned(member: ClassicGroupMember) -> frozenset[TaskId]:

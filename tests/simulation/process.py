@@ -24,7 +24,6 @@ from streams_runtime.membership.process_heartbeat import (
     replies_to_members,
 )
 from tests.coordinator_api.group.member_bytes import process_named
-from tests.simulation.answers import Answer, NoAnswer, Reply
 from tests.simulation.clocks import MachineClock
 from tests.simulation.coordinated_group import CoordinatedGroup
 from tests.simulation.coordinator import SimulatedCoordinator
@@ -32,7 +31,7 @@ from tests.simulation.disk import Machine
 from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
 from tests.simulation.places import Place
 from tests.simulation.timeline import Action, Due
-from tests.simulation.wire import failure_of, heartbeat_reply, heartbeats
+from tests.simulation.wire import Answer, NoAnswer, Reply, failure_of, heartbeat_reply, heartbeats
 
 if TYPE_CHECKING:
     from tests.simulation.hosts import Host
@@ -99,16 +98,7 @@ class SimulatedProcess:
 
     def later(self, delay_ms: float, action: Action) -> Due:
         """An action of this process: not once it is dead, and not while it is frozen."""
-
-        def act() -> None:
-            if self.dead:
-                return
-            if self.timeline.now_ms < self._frozen_until_ms:
-                self.timeline.after(self._frozen_until_ms - self.timeline.now_ms, act)
-            else:
-                action()
-
-        return self.timeline.after(delay_ms, act)
+        return self.timeline.after(delay_ms, lambda: self._act(action))
 
     def member_ended(self, member: ProcessMember) -> None:
         self.touched()

@@ -25,31 +25,11 @@ from streams_runtime.membership.member_events import AssignmentFailed
 from streams_runtime.membership.member_state import Phase
 from tests.simulation.database import Write, decoded_once
 from tests.simulation.faults import Kind, Of
-from tests.simulation.leader import TASKS
 from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
 from tests.simulation.pause_rule import PauseRule
 from tests.simulation.placement_rules import broken_by
-from tests.simulation.rule_names import (
-    ACKNOWLEDGED_IS_FETCHED,
-    ANSWERED_SURVIVES,
-    BECOMES_STABLE,
-    DRAINED_RUNS_NOTHING,
-    EXACT_COUNTS,
-    GENERATIONS_RISE,
-    HANDED_OUT_IS_STORED,
-    HEARD_STAY,
-    LEVERS_STAY,
-    LIVING_STAY,
-    NO_MEMBER_FAILS,
-    NO_TASK_ALONE,
-    NOT_LOST_FOR_NOTHING,
-    ONE_MEMBER,
-    ONE_OWNER,
-    OWNER_ANSWERS,
-    OWNER_WRITES,
-    REPLAYS,
-    SERVED_AGAIN,
-)
+from tests.simulation.rule_names import Rule
+from tests.simulation.word_count import TASKS
 
 if TYPE_CHECKING:
     from tests.simulation.coordinated_group import CoordinatedGroup
@@ -102,10 +82,9 @@ class Known:
 
 
 class Rules:
-    """An `Observer`. `longest_ownerless_ms`: of any task, while somebody could have had it."""
+    """What coordinators, members and the database report to it is what it checks."""
 
     def __init__(self, world: World) -> None:
-        self.longest_ownerless_ms = 0
         self.pauses = PauseRule()
         self._world = world
         self._known: dict[str, Known] = {}
@@ -141,10 +120,10 @@ class Rules:
         known = self._of(write.group_id)
         before = known.image
         if not self._owns(write.group_id, write.by, write.epoch):
-            raise RuleBroken(OWNER_WRITES, f"{write.group_id}: {write.by} in epoch {write.epoch}")
+            raise RuleBroken(Rule.OWNER_WRITES, f"{write.group_id}: {write.by} in epoch {write.epoch}")
         if write.replaces:
             if write.image != before:
-                raise RuleBroken(ANSWERED_SURVIVES, f"{write.group_id}: a snapshot is not what was stored")
+                raise RuleBroken(Rule.ANSWERED_SURVIVES, f"{write.group_id}: a snapshot is not what was stored")
             return
         known.image = write.image
         self._touched.add(write.group_id)
@@ -177,7 +156,9 @@ class Rules:
         """Before its first write is made, a new group has no row."""
         coordinator = group.coordinator
         if not group.is_new and not self._owns(group.group_id, coordinator.lease.coordinator_id, group.epoch):
-            raise RuleBroken(OWNER_ANSWERS, f"{coordinator.name} answers for {group.group_id} in epoch {group.epoch}")
+            raise RuleBroken(
+                Rule.OWNER_ANSWERS, f"{coordinator.name} answers for {group.group_id} in epoch {group.epoch}"
+            )
 
     def handed_over(self, group_id: str) -> None:
         for group in self._world.groups.values():
@@ -188,7 +169,7 @@ class Rules:
     def restarted(self, group: CoordinatedGroup) -> None:
         known = self._of(group.group_id)
         if group.image != known.image:
-            raise RuleBroken(ANSWERED_SURVIVES, f"{group.group_id} was read and is not what was stored")
+            raise RuleBroken(Rule.ANSWERED_SURVIVES, f"{group.group_id} was read and is not what was stored")
 
     def decided(self, group: CoordinatedGroup, outcomes: Sequence[Outcome]) -> None:
         """Who is evicted: nobody who was heard within its session, nobody whose process waits on a whole connection."""
@@ -204,11 +185,11 @@ class Rules:
                 silent_ms = now_ms - group.heard_ms.get(record.member_id, now_ms)
                 timeout_ms = members[record.member_id].last_join.session_timeout_ms
                 if record.reason in _SILENT and silent_ms < timeout_ms:
-                    raise RuleBroken(HEARD_STAY, f"{record}, silent for {silent_ms} ms")
+                    raise RuleBroken(Rule.HEARD_STAY, f"{record}, silent for {silent_ms} ms")
                 if record.reason is RemovalReason.DISCONNECTED:
                     waits_on = [one.connection_id for one in group.held if record.member_id in one.recheck.members]
                     if silent_ms < DISCONNECT_GRACE_MS or not self._world.open_connections.isdisjoint(waits_on):
-                        raise RuleBroken(HEARD_STAY, f"{record}, silent for {silent_ms} ms")
+                        raise RuleBroken(Rule.HEARD_STAY, f"{record}, silent for {silent_ms} ms")
 
     def fetched(self, group: CoordinatedGroup, member_id: str, generation_id: int) -> None:
         fetched = self._of(group.group_id).fetched
@@ -219,7 +200,7 @@ class Rules:
         fetched = self._of(group.group_id).fetched
         for member_id, session in group.group.sessions.items():
             if session.acknowledged_generation > fetched.get(member_id, -1):
-                raise RuleBroken(ACKNOWLEDGED_IS_FETCHED, f"{member_id} in {session.acknowledged_generation}")
+                raise RuleBroken(Rule.ACKNOWLEDGED_IS_FETCHED, f"{member_id} in {session.acknowledged_generation}")
 
     def _check_levers(self, group_id: str, image: GroupImage) -> None:
         operator, levers = self._group(group_id).operator, image.levers
@@ -234,7 +215,7 @@ class Rules:
         )
         was_set = (operator.hold_ms, operator.grace_ms, operator.is_paused, operator.promotes, operator.drained)
         if stands != was_set:
-            raise RuleBroken(LEVERS_STAY, f"{group_id}: {stands} instead of {was_set}")
+            raise RuleBroken(Rule.LEVERS_STAY, f"{group_id}: {stands} instead of {was_set}")
 
     # --- what members do
 
@@ -250,7 +231,7 @@ class Rules:
         wrong = self.pauses.broken_by(member.process, processed, member.thread.processed)
         if wrong:
             raise RuleBroken(
-                LEVERS_STAY, f"{member.alias} is told of the pause and processes {', '.join(map(str, wrong))}"
+                Rule.LEVERS_STAY, f"{member.alias} is told of the pause and processes {', '.join(map(str, wrong))}"
             )
 
     def handed_out(self, member: ProcessMember, member_id: str, generation_id: int, data: bytes) -> None:
@@ -258,18 +239,18 @@ class Rules:
         known = self._of(member.group_id)
         stored = known.assigned.get((generation_id, member_id))
         if stored is None or bytes(stored) != data:
-            raise RuleBroken(HANDED_OUT_IS_STORED, f"{member.alias} as {member_id}, generation {generation_id}")
+            raise RuleBroken(Rule.HANDED_OUT_IS_STORED, f"{member.alias} as {member_id}, generation {generation_id}")
         if generation_id < known.generations.get(member_id, 0):
-            raise RuleBroken(GENERATIONS_RISE, f"{member.alias} went back to {generation_id}")
+            raise RuleBroken(Rule.GENERATIONS_RISE, f"{member.alias} went back to {generation_id}")
         known.generations[member_id] = generation_id
 
     def loses(self, member: ProcessMember, reason: str, member_id: str | None) -> None:
         """It is about to drop all tasks. `member_id`: that it had."""
         known = self.image_of(member.group_id).members.get(member_id or "")
         if reason == UnknownMemberId.known_code and known is not None and not known.is_away:
-            raise RuleBroken(NOT_LOST_FOR_NOTHING, f"{member.alias} is a member as {member_id}")
+            raise RuleBroken(Rule.NOT_LOST_FOR_NOTHING, f"{member.alias} is a member as {member_id}")
         if reason == IllegalGeneration.known_code and known is not None and not known.is_static:
-            raise RuleBroken(NOT_LOST_FOR_NOTHING, f"{member.alias} has missed nothing")
+            raise RuleBroken(Rule.NOT_LOST_FOR_NOTHING, f"{member.alias} has missed nothing")
 
     # --- after each step
 
@@ -307,7 +288,7 @@ class Rules:
                 fault.kind.of is Of.COORDINATOR and self._world.places[fault.target - 1].url == one.url
             ):
                 return
-        raise RuleBroken(LIVING_STAY, f"{one.name}, {coordinator_id}, which renewed its row at {renewed_ms}")
+        raise RuleBroken(Rule.LIVING_STAY, f"{one.name}, {coordinator_id}, which renewed its row at {renewed_ms}")
 
     def _group(self, group_id: str) -> SimulatedGroup:
         known = self._of(group_id)
@@ -336,20 +317,20 @@ class Rules:
                 continue  # the log fences it
             for task in member.running:
                 if task in owners:
-                    raise RuleBroken(ONE_OWNER, f"{task} runs at {owners[task].alias} and {member.alias}")
+                    raise RuleBroken(Rule.ONE_OWNER, f"{task} runs at {owners[task].alias} and {member.alias}")
                 owners[task] = member
         if known.counted is not image:
             known.counted = image
             aliases = [member_id.partition(".")[0] for member_id in image.members]
             for member in living:
                 if aliases.count(member.alias) > 1:
-                    raise RuleBroken(ONE_MEMBER, f"{member.alias}: {sorted(image.members)}")
+                    raise RuleBroken(Rule.ONE_MEMBER, f"{member.alias}: {sorted(image.members)}")
 
     def ended(self, member: ProcessMember) -> None:
         """It has come to its end."""
         failure = member.ended.failure if member.ended is not None else None
         if failure is not None and not self._may_fail(member):
-            raise RuleBroken(NO_MEMBER_FAILS, f"{member.alias}: {failure!r}")
+            raise RuleBroken(Rule.NO_MEMBER_FAILS, f"{member.alias}: {failure!r}")
 
     def _may_fail(self, member: ProcessMember) -> bool:
         """A rebalance failed, or its own thread did."""
@@ -384,7 +365,7 @@ class Rules:
         well_ms = min((one.well_since_ms for one in coordinators if one.is_well), default=now_ms)
         since_ms = max(known.served_ms, self._failed_ms, well_ms)
         if now_ms - since_ms > lease_ms * 4 / 3 + LATE_MS:
-            raise RuleBroken(SERVED_AGAIN, f"{group.group_id}: not since {since_ms}")
+            raise RuleBroken(Rule.SERVED_AGAIN, f"{group.group_id}: not since {since_ms}")
 
     def _look_for_owners_of(self, group: SimulatedGroup, is_well: bool) -> None:
         known = self._of(group.group_id)
@@ -405,9 +386,8 @@ class Rules:
         for task in TASKS:
             since = 0 if task in running or not able else known.ownerless_ms.get(task, 0) + LOOK_EVERY_MS
             known.ownerless_ms[task] = since
-            self.longest_ownerless_ms = max(self.longest_ownerless_ms, since)
             if since > OWNERLESS_AT_MOST_MS + (group.operator.grace_ms or 0):
-                raise RuleBroken(NO_TASK_ALONE, f"{group.group_id}: {task} for {since} ms")
+                raise RuleBroken(Rule.NO_TASK_ALONE, f"{group.group_id}: {task} for {since} ms")
 
     # --- at rest
 
@@ -466,7 +446,7 @@ class Rules:
 
     def never_rested(self) -> None:
         missing = {group.group_id: self._missing(group) for group in self._world.groups.values()}
-        raise RuleBroken(BECOMES_STABLE, str({key: what for key, what in missing.items() if what}))
+        raise RuleBroken(Rule.BECOMES_STABLE, str({key: what for key, what in missing.items() if what}))
 
     def check_at_rest(self) -> None:
         world = self._world
@@ -476,13 +456,13 @@ class Rules:
             ids = {member.machine.member_id for member in living}
             late = [member_id for at_ms, member_id in self._evicted if at_ms > late_ms and member_id in ids]
             if late:
-                raise RuleBroken(HEARD_STAY, f"{late} although all is well")
+                raise RuleBroken(Rule.HEARD_STAY, f"{late} although all is well")
             self._check_levers(group.group_id, image)
             self._check_drained(image)
             stored = world.database.stored(group.group_id)
             replayed = Group.replay(group.group_id, _LIMITS, map(decoded_once, stored.lines), 0)
             if replayed.image != image:
-                raise RuleBroken(REPLAYS, group.group_id)
+                raise RuleBroken(Rule.REPLAYS, group.group_id)
             group.cluster.check()
             for member in living:
                 member.thread.check_stores()
@@ -495,7 +475,7 @@ class Rules:
             if counted != expected and (
                 group.cluster.exactly_once or any(counted.get(word, 0) < count for word, count in expected.items())
             ):
-                raise RuleBroken(EXACT_COUNTS, f"{group.group_id}: {counted} instead of {expected}")
+                raise RuleBroken(Rule.EXACT_COUNTS, f"{group.group_id}: {counted} instead of {expected}")
 
     def _check_drained(self, image: GroupImage) -> None:
         drained = [one for one in image.members.values() if _is_drained(image, one.member_id)]
@@ -505,7 +485,7 @@ class Rules:
         for member in drained:
             assignment = member.last_assignment.assignment
             if assignment is not None and assigned_tasks(assignment).active:
-                raise RuleBroken(DRAINED_RUNS_NOTHING, member.member_id)
+                raise RuleBroken(Rule.DRAINED_RUNS_NOTHING, member.member_id)
 
 
 _LIMITS = GroupLimits()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from coordinator_api.group.records import IllegalTransition
 from tests.simulation.coverage import Coverage
-from tests.simulation.rule_names import FITS_TOGETHER
+from tests.simulation.rule_names import Rule
 from tests.simulation.rules import RuleBroken
 from tests.simulation.schedule import Schedule, drawn
 from tests.simulation.world import World
@@ -57,7 +57,7 @@ def _run(schedule: Schedule) -> Run:
     except RuleBroken as broken:
         rule, what = broken.rule, str(broken)
     except IllegalTransition as illegal:
-        rule, what = FITS_TOGETHER, str(illegal)
+        rule, what = Rule.FITS_TOGETHER, str(illegal)
     except Exception as error:
         named, _, _ = str(error).partition(":")  # an assertion of the word count begins with the rule's name
         is_rule = isinstance(error, AssertionError) and " " in named and len(named) < 100

@@ -15,7 +15,7 @@ from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import LongSerde, StringSerde
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
-from streams_runtime.state_stores.in_memory_key_value import InMemoryKeyValueStore
+from streams_runtime.state_stores.in_memory_stores import InMemoryKeyValueStore
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY
 from streams_runtime.state_stores.state_store import StoreContext

@@ -14,26 +14,27 @@ from typing import Any, cast
 from assignor.types import ProcessId, TaskId
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import TaskMigrated
+from streams_runtime.common.metrics import TaskMetrics, ThreadMetrics
+from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.instance.housekeeping import LOG_INTERVAL_MS, HousekeepingTimes
+from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
+from streams_runtime.instance.stream_thread import StreamThread
+from streams_runtime.instance.task_creation import TaskCreator
+from streams_runtime.instance.tasks import AnyTask, Tasks
+from streams_runtime.instance.thread_listener import SilentListener
+from streams_runtime.instance.thread_work import ThreadSetting
+from streams_runtime.logs.base import Log
 from streams_runtime.membership.member_events import CloseTasks, MemberEnd, Order
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.reporting.notices import NoticeBoard
-from streams_runtime.restore.restore_listener import SilentRestoreListener
-from streams_runtime.task_manager.task_creation import TaskCreator
-from streams_runtime.task_manager.tasks import AnyTask, Tasks
-from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME, StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.threads.housekeeping import LOG_INTERVAL_MS, HousekeepingTimes
-from streams_runtime.threads.stream_thread import StreamThread
-from streams_runtime.threads.thread_work import ThreadSetting
+from tests.simulation.clocks import Pauses, ThreadClock
 from tests.simulation.disk import Machine
 from tests.simulation.fate import Fate, ProcessKilled
 from tests.simulation.log import LogView, SimulatedConsumer
-from tests.simulation.silent_metrics import SILENT_METRICS
 from tests.simulation.simulated_store import CountsStore
-from tests.simulation.thread_clock import Pauses, ThreadClock
 from tests.simulation.word_count import STORE, SimulatedCluster
 
 CHECKPOINT_DELTA = 20
@@ -54,6 +55,23 @@ class _Caller:
     name: str
 
 
+class _Silent:
+    """Metrics of a thread. Counters of Prometheus would cost more than the threads."""
+
+    processed_records = dropped_records = passed_over_records = 0
+
+    def task(self, _task: object) -> TaskMetrics:
+        return cast(TaskMetrics, self)
+
+    def nothing(self, *_: Any, **__: Any) -> None: ...
+
+    processed = task_processed = polled = committed = punctuated = restored = restoring = standby_lags = nothing
+    tasks = buffered = close = dropped = passed_over = windows_missing = windows_at_risk = nothing
+
+
+SILENT_METRICS = cast(ThreadMetrics, _Silent())
+
+
 class SimulatedProcess:
     """What the threads of one process share: their state directory, their fate, and the housekeeping.
 
@@ -67,7 +85,6 @@ class SimulatedProcess:
         self.notices = NoticeBoard(clock)
         self.threads: list[SimulatedStreamThread] = []
         self.caller = self._housekeeper = _Caller("housekeeping")
-        self.cleaned: list[TaskId] = []
         self.is_over = False  # what its end did to the disk is done
         self._clock = clock
         configs = cluster.application.configs
@@ -107,7 +124,7 @@ class SimulatedProcess:
         self._housekeeping_ms = self._clock.monotonic_ms() + self._times.pause_ms
         if clean:
             self.caller, self.pauses.acting = self._housekeeper, None
-            self.cleaned += self.directory.clean_obsolete(self._cleanup_delay_ms)
+            self.directory.clean_obsolete(self._cleanup_delay_ms)
 
 
 class SimulatedStreamThread:
@@ -125,7 +142,7 @@ class SimulatedStreamThread:
         process_id: ProcessId,
         name: str,
         clock: Clock,
-        is_group_paused: Callable[[], bool] = lambda: False,
+        is_group_paused: Callable[[], bool],
     ) -> None:
         self.name = name
         self.cluster = cluster
@@ -134,7 +151,6 @@ class SimulatedStreamThread:
         self.when_woken: Callable[[], None] = lambda: None
         self.process = _process_of(cluster, machine, process_id, clock)
         self._is_group_paused = is_group_paused
-        self._base_clock = clock
         self._clock = ThreadClock(clock)
         self._caller = _Caller(name)
         self._member = _Member(self)
@@ -146,7 +162,7 @@ class SimulatedStreamThread:
             ThreadSetting(
                 name=name,
                 application=cluster.application,
-                log=view,
+                log=cast(Log, view),
                 directory=self.process.directory,
                 membership=cast(Any, self._member),
                 member=cast(Any, None),
@@ -219,10 +235,6 @@ class SimulatedStreamThread:
         if not active:
             return _NO_TASKS
         return frozenset([task.id for task in active.values() if task.state in _PROCESSES])
-
-    @property
-    def standby(self) -> frozenset[TaskId]:
-        return frozenset() if self.has_ended else frozenset(self._tasks.standby)
 
     @property
     def processed(self) -> dict[TaskId, int]:

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-import pytest
-
 from assignor.types import TaskId
-from streams_runtime.common.errors import LockError, ProcessorStateError, StoreCorrupted
 from streams_runtime.state_stores.state_store import StoreContext
 from streams_runtime.tasks.file_system import FileSystem
+from tests.simulation.clocks import Pauses
 from tests.simulation.disk import DiskView, Machine
-from tests.simulation.fate import Fate, Point, ProcessKilled
+from tests.simulation.fate import Fate
 from tests.simulation.simulated_store import SimulatedStore
-from tests.simulation.thread_clock import Pauses, ThreadClock
+from tests.simulation.timeline import Timeline
+from tests.simulation.windows import Windows
 
 
 class Time:
@@ -34,7 +33,7 @@ class Computer:
 
     def __init__(self) -> None:
         self.time = Time()
-        self.machine = Machine("machine")
+        self.machine = Machine("machine", Windows(Timeline(0), "disk", lambda _: None))
         self.root = self.machine.state_dir / "app"
         self.start()
 
@@ -113,14 +112,6 @@ def test_should_keep_what_was_synced_and_lose_or_tear_what_was_not() -> None:
     assert names == {("file",), ("directory", "file")}
 
 
-def test_should_lose_no_file_when_only_the_process_dies() -> None:
-    for seed in range(10):
-        computer = Computer()
-        computer.view.write_whole(computer.root / "file", b"new", written_as="t", synced=False)
-        computer.crash(machine_fails=False, seed=seed)
-        assert computer.view.read(computer.root / "file") == b"new"
-
-
 def test_should_keep_the_writes_of_a_store_in_order_and_all_that_were_flushed() -> None:
     kept = set()
     for seed in range(60):
@@ -133,58 +124,6 @@ def test_should_keep_the_writes_of_a_store_in_order_and_all_that_were_flushed() 
         computer.crash(machine_fails=False, seed=seed)
         kept.add(tuple(sorted(_opened(computer).scan(None, None))))
     assert kept == {((b"a", b"1"),), ((b"a", b"1"), (b"b", b"1")), ((b"b", b"1"),)}
-
-
-def test_should_refuse_to_write_when_it_is_full_and_take_its_time_when_it_is_slow() -> None:
-    computer = Computer()
-    store, disk = _opened(computer), computer.machine.disk
-    clock = computer.pauses.acting = ThreadClock(computer.time)
-    disk.slow_ms = 50
-    computer.view.write_whole(computer.root / "file", b"1", written_as="t", synced=True)
-    assert (clock.ahead_ms, clock.now_ms()) == (50, 1_050)
-    disk.is_full = True
-    store.put(b"a", b"1")
-    with pytest.raises(ProcessorStateError, match="No space left"):
-        store.flush()
-    with pytest.raises(OSError, match="No space left"):
-        computer.view.write_whole(computer.root / "file", b"2", written_as="t", synced=True)
-    assert computer.view.read(computer.root / "file") == b"1"
-    disk.is_full = False
-    store.flush()
-
-
-def test_should_open_no_store_that_was_damaged() -> None:
-    opened: list[object] = []
-    for seed in range(10):
-        computer = Computer()
-        store = _opened(computer)
-        store.put(b"a", b"1")
-        store.flush()
-        computer.machine.disk.damages_stores = True
-        computer.crash(machine_fails=True, seed=seed)
-        try:
-            opened.append(_opened(computer).get(b"a"))
-        except StoreCorrupted as error:
-            opened.append(str(error))
-    damaged = "store counts: cannot open /machine/app/0_0/rocksdb/counts (Corruption: block checksum mismatch)"
-    assert set(opened) == {b"1", damaged}
-
-
-def test_should_release_locks_when_the_process_dies_and_do_nothing_for_it_any_more() -> None:
-    computer = Computer()
-    dead = computer.view
-    dead.lock(computer.root, "the directory")
-    with pytest.raises(LockError, match="in use by another process"):
-        computer.start().lock(computer.root, "the directory")
-    fate = dead._fate
-    fate.dies_at(Point.DISK_WRITE, after=1)
-    with pytest.raises(ProcessKilled):
-        dead.write_whole(computer.root / "file", b"1", written_as="t", synced=True)
-    with pytest.raises(ProcessKilled):
-        dead.read(computer.root / "file")
-    dead.crash(Random(0), machine_fails=False)
-    assert not computer.view.exists(computer.root / "file")
-    computer.view.lock(computer.root, "the directory").release()
 
 
 class _NoClock:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.simulation.bugs import named
-from tests.simulation.rule_names import FITS_TOGETHER
+from tests.simulation.finding import named
+from tests.simulation.rule_names import Rule
 from tests.simulation.running import run
 from tests.simulation.schedule import FEWEST_EVENTS, FEWEST_GROUPS, FEWEST_MEMBERS, drawn, parse
 from tests.simulation.shrinking import shrunk
@@ -42,9 +42,9 @@ def test_should_keep_every_rule_in_a_history_that_broke_one(path: Path) -> None:
 
 def test_should_find_a_bug_and_its_shortest_history() -> None:
     with named("rebalance goes on without all").switched_on():
-        failed = next(one for one in map(run, map(drawn, range(1_000, 1_050))) if one.rule == FITS_TOGETHER)
+        failed = next(one for one in map(run, map(drawn, range(1_000, 1_050))) if one.rule == Rule.FITS_TOGETHER)
         shortest = shrunk(failed)
-        assert run(parse(shortest.schedule.text())).rule == FITS_TOGETHER
+        assert run(parse(shortest.schedule.text())).rule == Rule.FITS_TOGETHER
     assert len(shortest.schedule.faults) <= MOST_FAULTS
     assert shortest.history
     assert run(shortest.schedule).rule is None, "production code keeps the rule"

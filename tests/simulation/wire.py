@@ -5,12 +5,14 @@ the client reads them. The production code writes and reads what is behind it; o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from coordinator_api.group.events import Heartbeat, Join
-from coordinator_api.group.outcome import MemberNews, ProcessHeartbeatAnswered, Rejected
+from coordinator_api.group.outcome import JoinAnswered, MemberNews, ProcessHeartbeatAnswered, Rejected, Response
 from coordinator_api.http.models.member_models import SubscriptionBody
 from coordinator_api.http.problems import TITLES
+from coordinator_api.lease.decisions import Elsewhere
 from coordinator_client.calls import Refusal
 from streams_runtime.membership.calls import (
     CoordinatorError,
@@ -22,9 +24,31 @@ from streams_runtime.membership.calls import (
     join_body,
 )
 from streams_runtime.membership.member_events import SentHeartbeat
-from tests.simulation.answers import NoAnswer
 
 BUSY = "THROTTLING_QUOTA_EXCEEDED"
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The connection broke, or the service is overloaded, or could not store it. `retry_after_ms`: it asked for."""
+
+    retry_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What the service makes of the group's answer to a join: it says besides whether the group is paused."""
+
+    answer: JoinAnswered
+    paused: bool
+
+
+Answer = Response | NoAnswer | Joined | Elsewhere
+Reply = Callable[[Answer], None]
+
+
+def nobody_asked(_answer: Answer) -> None:
+    pass
 
 
 def join_event(request: JoinRequest, new_member_id: str) -> Join:

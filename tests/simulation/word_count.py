@@ -11,32 +11,35 @@ what is in the log, at any moment:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from assignor.topology.group_topology import GroupTopology
 from assignor.types import ProcessId, TaskId, TopicPartition
-from streams_runtime.application import Application
-from streams_runtime.common.clock import Clock
 from streams_runtime.common.records import Record
+from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LongSerde, StringSerde
 from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, parse_checkpoint
+from tests.simulation.clocks import MachineClock
 from tests.simulation.disk import Database, File, Machine
 from tests.simulation.log import SharedLog
 from tests.simulation.simulated_store import CountsBuilder
+from tests.simulation.timeline import Timeline
+from tests.simulation.windows import Windows
 
 if TYPE_CHECKING:
     from tests.simulation.stream_thread import SimulatedProcess, SimulatedStreamThread
 
 WORDS, TOTALS, STORE = "words", "totals", "counts"
 WORDS_A_PARTITION = 5
+PARTITIONS = 4
+TASKS = tuple(TaskId(0, partition) for partition in range(PARTITIONS))
 COUNTS_ARE_EXACT = "counts are exact"
 STORES_FOLLOW = "a store is what its changelog says"
 OFFSETS_RISE = "a committed offset never goes back"
@@ -64,7 +67,7 @@ class _BuiltOnce(Topology):
 
 
 @lru_cache
-def application(group_id: str, *, exactly_once: bool, commit_interval_ms: int, cleanup_delay_ms: int) -> Application:
+def application(group_id: str, *, exactly_once: bool) -> Application:
     topology = _BuiltOnce()
     topology.add_source("words", WORDS, key_serde=_TEXT, value_serde=_TEXT)
     topology.add_processor("count", CountWord, "words")
@@ -77,8 +80,8 @@ def application(group_id: str, *, exactly_once: bool, commit_interval_ms: int, c
             "bootstrap.servers": "embedded:/nowhere",
             "state.dir": Path("/nowhere"),
             "processing.guarantee": "exactly_once_v2" if exactly_once else "at_least_once",
-            "commit.interval.ms": commit_interval_ms,
-            "state.cleanup.delay.ms": cleanup_delay_ms,
+            "commit.interval.ms": 500,
+            "state.cleanup.delay.ms": 20_000,
         },
     )
 
@@ -135,50 +138,34 @@ class _Counts:
 
 
 class SimulatedCluster:
-    """The log of one group and its input. `chance`: named streams of chance, as a timeline has them.
+    """The log of one group and its input. `windows`: what is wrong with the log.
 
     `threads`: those that read it; they are told when there is something to read.
     """
 
-    def __init__(
-        self,
-        chance: Callable[[str], Random],
-        clock: Clock,
-        group_id: str,
-        partitions: int = 4,
-        *,
-        exactly_once: bool = True,
-        commit_interval_ms: int = 500,
-        cleanup_delay_ms: int = 20_000,
-    ) -> None:
+    def __init__(self, timeline: Timeline, group_id: str, windows: Windows, *, exactly_once: bool) -> None:
         self.group_id = group_id
         self.exactly_once = exactly_once
-        self.chance = chance
-        self.clock = clock
-        self.application = application(
-            group_id,
-            exactly_once=exactly_once,
-            commit_interval_ms=commit_interval_ms,
-            cleanup_delay_ms=cleanup_delay_ms,
-        )
+        self.chance = timeline.chance
+        self.clock = MachineClock(timeline, f"log of {group_id}")
+        self.application = application(group_id, exactly_once=exactly_once)
         self.threads: list[SimulatedStreamThread] = []
         self.processes: dict[ProcessId, SimulatedProcess] = {}
-        self.log = SharedLog(group_id, clock, chance(f"answers of the log of {group_id}"), self._appended)
+        self.log = SharedLog(group_id, self.clock, windows, self._appended)
         self.changelog = f"{group_id}-{STORE}-changelog"
         forever = {"retention.ms": "-1"}
         self.log.create_topics(
             [
-                NewTopic(WORDS, partitions, forever),
-                NewTopic(TOTALS, partitions, forever),
-                NewTopic(self.changelog, partitions, {"cleanup.policy": "compact"}),
+                NewTopic(WORDS, PARTITIONS, forever),
+                NewTopic(TOTALS, PARTITIONS, forever),
+                NewTopic(self.changelog, PARTITIONS, {"cleanup.policy": "compact"}),
             ]
         )
-        self.tasks = tuple(TaskId(0, partition) for partition in range(partitions))
-        self.inputs = {task: frozenset({TopicPartition(WORDS, task.partition)}) for task in self.tasks}
-        self._words = chance(f"words of {group_id}")
+        self.inputs = {task: frozenset({TopicPartition(WORDS, task.partition)}) for task in TASKS}
+        self._words = timeline.chance(f"words of {group_id}")
         self._vocabulary = [
             (partition, b"%d-%d" % (partition, number))
-            for partition in range(partitions)
+            for partition in range(PARTITIONS)
             for number in range(WORDS_A_PARTITION)
         ]
         self._checked = 0
@@ -188,15 +175,15 @@ class SimulatedCluster:
         self._committed = self._inputs("committed")
         self._produced = self._inputs(WORDS)
         self._changelogs = self._written(self.changelog)
-        self._history: dict[TaskId, list[Any]] = {t: [] for t in self.tasks}  # of the changelogs
+        self._history: dict[TaskId, list[Any]] = {t: [] for t in TASKS}  # of the changelogs
         self._totals = self._written(TOTALS)
 
     def _inputs(self, what: str) -> list[_Input]:
-        partitions = [TopicPartition(WORDS, task.partition) for task in self.tasks]
+        partitions = [TopicPartition(WORDS, task.partition) for task in TASKS]
         return [_Input(self.log, partition, self._counts[what]) for partition in partitions]
 
     def _written(self, topic: str) -> list[_Counts]:
-        partitions = [TopicPartition(topic, task.partition) for task in self.tasks]
+        partitions = [TopicPartition(topic, task.partition) for task in TASKS]
         counts, exactly = self._counts[topic], self.exactly_once
         return [_Counts(self.log, partition, counts, exactly=exactly) for partition in partitions]
 
@@ -231,7 +218,7 @@ class SimulatedCluster:
         )
 
     def changelog_ends(self) -> tuple[int, ...]:
-        return tuple(self.log.end_of(TopicPartition(self.changelog, task.partition)) for task in self.tasks)
+        return tuple(self.log.end_of(TopicPartition(self.changelog, task.partition)) for task in TASKS)
 
     def expected_counts(self) -> dict[bytes, int]:
         """Of all words that came in."""
@@ -285,7 +272,7 @@ class SimulatedCluster:
         """What is sure of each store on the machine's disk is at least what its checkpoint says. Raises
         AssertionError.
         """
-        for task in self.tasks:
+        for task in TASKS:
             directory = f"{machine.state_dir}/{self.group_id}/{task}"
             file = machine.disk.node(f"{directory}/{CHECKPOINT_FILE_NAME}")
             if not isinstance(file, File):

@@ -14,7 +14,6 @@ from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
 from tests.coordinator_api.group.declarations import declared
-from tests.simulation.clocks import MachineClock
 from tests.simulation.coordinated_group import GroupSetting
 from tests.simulation.coordinator import SimulatedCoordinator
 from tests.simulation.coverage import Coverage
@@ -22,12 +21,11 @@ from tests.simulation.database import Rows, SimulatedDatabase
 from tests.simulation.faults import Fault, Of
 from tests.simulation.happening import happen
 from tests.simulation.hosts import Host
-from tests.simulation.leader import PARTITIONS, Leader
+from tests.simulation.leader import Leader
 from tests.simulation.operators import Operator
 from tests.simulation.places import Place
 from tests.simulation.rules import Rules
 from tests.simulation.schedule import FEWEST_EVENTS, GroupPlan, Schedule
-from tests.simulation.storage_faults import StorageFaults
 from tests.simulation.timeline import Timeline
 from tests.simulation.windows import Windows
 from tests.simulation.word_count import WORDS, SimulatedCluster
@@ -51,11 +49,9 @@ class SimulatedGroup:
     leader: Leader
     windows: Windows
     operator: Operator
-    storage: StorageFaults
     failing: Fault | None = None
     weighed: Fault | None = None
     is_told_to_stop: bool = False
-    decides: str | None = None
 
 
 class World:
@@ -87,25 +83,12 @@ class World:
 
     def _group(self, plan: GroupPlan) -> SimulatedGroup:
         group_id = f"group-{plan.number}"
-        cluster = SimulatedCluster(
-            self.timeline.chance,
-            MachineClock(self.timeline, f"log of {group_id}"),
-            group_id,
-            PARTITIONS,
-            exactly_once=plan.exactly_once,
-        )
+        log_windows = Windows(self.timeline, f"the log of {group_id}", self.struck)
+        cluster = SimulatedCluster(self.timeline, group_id, log_windows, exactly_once=plan.exactly_once)
         configs = AssignmentConfigs(num_standby_replicas=plan.standbys, acceptable_recovery_lag=10)
-        leader = Leader(group_id, WORDS, configs, cluster.changelog_ends)
+        leader = Leader(group_id, configs, cluster.changelog_ends)
         windows = Windows(self.timeline, group_id, self.struck)
-        return SimulatedGroup(
-            plan,
-            group_id,
-            cluster,
-            leader,
-            windows,
-            Operator(self, group_id),
-            StorageFaults(self.timeline, self.struck),
-        )
+        return SimulatedGroup(plan, group_id, cluster, leader, windows, Operator(self, group_id))
 
     def _setting(self, group: SimulatedGroup) -> GroupSetting:
         limits = GroupLimits(initial_rebalance_delay_ms=group.plan.initial_delay_ms, disconnect_grace_ms=GRACE_MS)
@@ -185,6 +168,12 @@ class World:
             self._feed()
             self._come_to_rest()
 
+    def go_on(self, group: SimulatedGroup) -> None:
+        """If it was told to stop."""
+        if group.is_told_to_stop:
+            group.is_told_to_stop = False
+            group.operator.ask(declared(f"v{self.timeline.fresh()}", WORDS))
+
     def _feed(self) -> None:
         """There is work to do, for whoever has the tasks."""
         for group in self.groups.values():
@@ -210,11 +199,9 @@ class World:
         self._feed()
         for group in self.groups.values():
             group.windows.heal()
-            group.storage.heal(group.cluster.log)
+            group.cluster.log.windows.heal()
             group.failing = group.weighed = None
-            if group.is_told_to_stop:
-                group.is_told_to_stop = False
-                group.operator.ask(declared(f"v{self.timeline.fresh()}", WORDS))
+            self.go_on(group)
         for host in self.hosts.values():
             host.heal()
         self.rules.quiet()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from typing import Self
 
-from spark_engine.batch.work import Chunk, ChunkT
+from spark_engine.batch.work import Chunk, ChunkT, Wait
 from spark_engine.batch.worker import Job, run_span
 
 
@@ -16,17 +15,16 @@ class InThisProcess:
     def __init__(self, job: Job[ChunkT], spans: Sequence[Sequence[ChunkT]], processes: int) -> None:
         self._sent = pickle.dumps((job, spans))
 
-    def __enter__(self) -> Self:
-        return self
+    def __enter__(self) -> Wait:
+        return self._wait
 
     def __exit__(self, *_: object) -> None:
         pass
 
-    def wait(self, timeout_s: float) -> bool:
+    def _wait(self, timeout_s: float) -> bool:
         """Runs everything; nothing is left after it."""
         received: tuple[Job[Chunk], Sequence[Sequence[Chunk]]] = pickle.loads(self._sent)
         job, spans = received
         for span in spans:
-            for _ in run_span(job, span, 0):
-                pass
+            run_span(job, span, 0)
         return False

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spark_jobs.workers.executor_identity import ExecutorIdentity
+from spark_jobs.ownership.executor_identity import ExecutorIdentity
 from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 

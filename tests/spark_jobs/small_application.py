@@ -14,8 +14,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from streams_runtime.application import Application
 from streams_runtime.common.records import Record
+from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.logs.topic_reading import read_topic

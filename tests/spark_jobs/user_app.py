@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from streams_runtime.application import Application
+from streams_runtime.instance.application import Application
 from tests.spark_jobs.small_application import small_application
 
 GROUP_ID = "user-app"

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 class ManualClock:
     def __init__(self, now_ms: int = 1_000_000) -> None:
-        self._now_ms = now_ms
+        self.ms = now_ms
 
     def now_ms(self) -> int:
-        return self._now_ms
+        return self.ms
 
     def monotonic_ms(self) -> int:
-        return self._now_ms
+        return self.ms
 
     def advance(self, ms: int) -> None:
-        self._now_ms += ms
+        self.ms += ms

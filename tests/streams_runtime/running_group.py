@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from assignor.types import TaskId
-from streams_runtime.application import Application
 from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.instance.application import Application
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.base import Log

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import rebalance_input
-from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.builder import TopologyBuilder
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 
 SOURCE = "events"
 

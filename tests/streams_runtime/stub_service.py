@@ -37,6 +37,7 @@ class Asked:
     path: str
     body: object
     authorization: str | None
+    content_type: str | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)
@@ -98,7 +99,8 @@ def stub_service(*answers: Answer, port: int = 0, certificate: Path | None = Non
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             with service.changed:
-                service.asked.append(Asked(self.command, self.path, body, self.headers.get("Authorization")))
+                headers = self.headers.get("Authorization"), self.headers.get("Content-Type")
+                service.asked.append(Asked(self.command, self.path, body, *headers))
                 service.changed.notify_all()
             given = service.answers.pop(0) if len(service.answers) > 1 else service.answers[0]
             if given.hang_up:

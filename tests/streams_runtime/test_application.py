@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ import pytest
 from pyspark import cloudpickle
 
 from assignor.errors import InputError
-from streams_runtime.application import Application, ThreadErrorResponse, load_application
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.instance.application import Application, ThreadErrorResponse, load_application
+from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.processors.api import FailedRecord, HandlerResponse
 from streams_runtime.processors.topology import Topology
-from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.tasks.exception_handling import dead_letter, fail
-from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder
 from tests.streams_runtime.processors.test_topology import word_count
 
 CONFIGS: dict[str, object] = {"application.id": "word-count", "bootstrap.servers": "memory:test"}
@@ -104,13 +102,6 @@ def test_should_travel_with_its_handlers() -> None:
     assert travelled.restore_listener_factory is SilentRestoreListener
 
 
-def test_should_be_immutable() -> None:
-    application: Any = Application(word_count(), CONFIGS)
-
-    with pytest.raises(FrozenInstanceError):
-        application.configs = None
-
-
 class Builder:
     def build(self) -> Topology:
         return word_count()
@@ -139,6 +130,7 @@ class Builder:
             {"restore_listener_factory": SilentRestoreListener()},
             "restore_listener_factory: must be a function that makes a listener",
         ),
+        ({"state_listener": "listener"}, "state_listener: must be a function of new and old state, not 'listener'"),
     ],
 )
 def test_should_refuse_what_cannot_run(arguments: dict[str, Any], message: str) -> None:
@@ -160,11 +152,6 @@ def test_should_refuse_to_start_without_its_dead_letter_topic(tmp_path: Path) ->
     assert str(refused.value) == "errors.dead.letter.queue.topic.name: the log has no topic bad; create it first"
 
 
-def test_should_refuse_a_store_that_no_processor_uses() -> None:
-    with pytest.raises(InputError, match="topology: Invalid topology: StateStore lonely is connected to no processor"):
-        Application(word_count().add_state_store(EmptyStoreBuilder("lonely")), CONFIGS)
-
-
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Writes the module `users_app` into the working directory."""
@@ -179,7 +166,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 MODULE = """
-from streams_runtime.application import Application
+from streams_runtime.instance.application import Application
 from tests.streams_runtime.processors.test_topology import word_count
 
 def make():

@@ -9,7 +9,7 @@ import pytest
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording import parse_rebalance_input
-from streams_runtime.application import Application, group_body
+from streams_runtime.instance.application import Application, group_body
 from tests.spark_jobs.small_application import address, small_application
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import httpx
 import pytest
 
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
+from tests.streams_runtime.running_group import ALL_TASKS, SOME_LINES, Group
 from tests.streams_runtime.word_counting import wait_for
 
 
 @pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    with running_group(request.node.name, EXACTLY_ONCE, client, tmp_path) as made:
-        made.declare(standbys=0)
-        yield made
+def group(group: Group) -> Group:
+    group.declare(standbys=0)
+    return group
 
 
 @pytest.mark.long

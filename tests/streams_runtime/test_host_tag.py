@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +10,12 @@ import pytest
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.types import TaskId
-from streams_runtime.application import group_body
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import LONGEST_TAG_VALUE, StreamsConfig
 from streams_runtime.instance import instance_resources
+from streams_runtime.instance.application import group_body
 from streams_runtime.instance.instance_resources import host_tag
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
+from tests.streams_runtime.running_group import SOME_LINES, Group
 from tests.streams_runtime.word_counting import counting_definition, wait_for
 
 STATEFUL = {TaskId(1, 0), TaskId(1, 1)}
@@ -76,12 +73,6 @@ def test_should_make_a_tag_within_the_limits_of_kafka_of_every_host_name(
 def test_should_refuse_a_name_of_a_host_that_is_too_long_for_a_tag_of_the_users() -> None:
     with pytest.raises(InputError, match=r"client\.tag\.host"):
         configured(client_tag_host="n" * (LONGEST_TAG_VALUE + 1))
-
-
-@pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    with running_group(request.node.name, EXACTLY_ONCE, client, tmp_path) as made:
-        yield made
 
 
 def declare(group: Group, **configs: Any) -> None:

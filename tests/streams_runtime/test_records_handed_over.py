@@ -16,7 +16,6 @@ from streams_runtime import (
     NewTopic,
     Processor,
     ProcessorContext,
-    PunctuationType,
     Record,
     RecordProducer,
     Serdes,
@@ -33,6 +32,8 @@ from streams_runtime import (
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.log_errors import InvalidRecord, LogError, RecordTooLarge
 from streams_runtime.tasks.exception_handling import described
+from tests.streams_runtime.asked import AskedHandler
+from tests.streams_runtime.processors.recording_runtime import PassOn
 
 TOO_LARGE = bytes(2_000_000)
 Change = Callable[[Any], Any]
@@ -60,22 +61,8 @@ WRONG: dict[str, Change] = {
 }
 
 
-class Asked:
-    """A handler that goes on."""
-
-    def __init__(self) -> None:
-        self.about: list[FailedRecord] = []
-
-    def __call__(self, failed: FailedRecord) -> HandlerResponse:
-        self.about.append(failed)
-        return HandlerResponse.CONTINUE
-
-
 def forwarding(change: Change, *, with_store: bool = False) -> Topology:
-    class Forwards(Processor[bytes, bytes]):
-        def init(self, context: ProcessorContext) -> None:
-            self.context = context
-
+    class Forwards(PassOn):
         def process(self, record: Record[bytes, bytes]) -> None:
             self.context.forward(change(record) if record.key == b"bad" else record)  # the user's line
 
@@ -86,9 +73,9 @@ def forwarding(change: Change, *, with_store: bool = False) -> Topology:
     return topology
 
 
-def outcome(topology: Topology, headers: Any = ()) -> tuple[list[bytes | None], Asked]:
+def outcome(topology: Topology, headers: Any = ()) -> tuple[list[bytes | None], AskedHandler]:
     """The keys of what was written, in which `good 1` and `good 2` are around the record `bad`."""
-    asked = Asked()
+    asked = AskedHandler()
     with TopologyTestDriver(topology, processing_exception_handler=asked) as driver:
         topic = driver.create_input_topic("in", BYTES, BYTES)
         at_ms = 1_795_000_000_000
@@ -130,31 +117,6 @@ def test_should_take_what_is_a_record_in_another_guise(change: Change, headers: 
 
     assert keys == [b"good 1", b"bad", b"good 2"]
     assert asked.about == []
-
-
-class _Punctuating(Processor[bytes, bytes]):
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-        context.schedule(1_000, PunctuationType.WALL_CLOCK_TIME, self.tick)
-
-    def tick(self, time_ms: int) -> None:
-        self.context.forward(Record(b"tick 1", b"v", time_ms))
-        self.context.forward(Record(b"bad", b"v", time_ms, (("trace", "abc"),)))  # type: ignore[arg-type]
-
-    def process(self, record: Record[bytes, bytes]) -> None:
-        self.context.forward(record)
-
-
-def test_should_ask_about_a_punctuation() -> None:
-    topology = Topology().add_source("s", "in", key_serde=BYTES, value_serde=BYTES)
-    topology.add_processor("p", _Punctuating, "s").add_sink("k", "out", "p", key_serde=BYTES, value_serde=BYTES)
-    asked = Asked()
-    with TopologyTestDriver(topology, processing_exception_handler=asked) as driver:
-        driver.advance_wall_clock_time(1_000)
-        driver.create_input_topic("in", BYTES, BYTES).pipe_input(b"good", b"v")
-        keys = [record.key for record in driver.create_output_topic("out", BYTES, BYTES).read_all()]
-    assert keys == [b"tick 1", b"good"]
-    assert [(failed.node, failed.metadata.offset) for failed in asked.about] == [("p", -1)]
 
 
 class Forgetful:
@@ -223,7 +185,7 @@ def test_should_put_nothing_into_a_store_that_its_changelog_cannot_take(
     builder = key_value_store("store", *serdes, persistent=False, caching=cache_bytes > 0)
     topology = Topology().add_source("s", "in", key_serde=BYTES, value_serde=BYTES).add_processor("p", Puts, "s")
     topology.add_state_store(builder, "p")
-    asked = Asked()
+    asked = AskedHandler()
     configs = {"statestore.cache.max.bytes": cache_bytes}
     with TopologyTestDriver(topology, configs, processing_exception_handler=asked) as driver:
         topic = driver.create_input_topic("in", BYTES, BYTES)
@@ -242,7 +204,7 @@ def test_should_ask_about_a_key_that_a_table_cannot_have(cache_bytes: int, serde
     builder = StreamsBuilder()
     grouped = builder.stream("in", BYTES, BYTES).group_by(lambda key, _: give(key), key_serde=serde, value_serde=BYTES)
     grouped.count(store="counts")
-    asked = Asked()
+    asked = AskedHandler()
     configs = {"statestore.cache.max.bytes": cache_bytes}
     with TopologyTestDriver(builder.build(), configs, processing_exception_handler=asked) as driver:
         topic = driver.create_input_topic("in", BYTES, BYTES)
@@ -363,9 +325,6 @@ def test_should_show_the_line_that_handed_the_record_on_in_the_dead_letter() -> 
     assert "test_should_show_the_line" not in trace
 
 
-class _ToText(Processor[bytes, bytes]):
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-
+class _ToText(PassOn):
     def process(self, record: Record[bytes, bytes]) -> None:
         self.context.forward(record._replace(value="text"))  # type: ignore[arg-type]

@@ -18,8 +18,6 @@ from streams_runtime import (
     LONG,
     STRING,
     Application,
-    FailedRecord,
-    HandlerResponse,
     LocalRun,
     NewTopic,
     RecordProducer,
@@ -31,6 +29,7 @@ from streams_runtime.logs.base import Log
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.log_errors import InvalidTimestamp, LogError, RecordsRefused
 from tests.oracle.broker import Broker
+from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.word_counting import wait_for
 from tests.warm_coordinator import WarmCoordinator
 
@@ -156,16 +155,7 @@ def test_should_write_all_but_one_that_only_the_broker_finds_too_large(log: Log,
     assert [record.value for record in read_topic(log, topic, BYTES, BYTES)] == [b"1", b"2", b"3"]
 
 
-class Asked:
-    def __init__(self) -> None:
-        self.about: list[FailedRecord] = []
-
-    def __call__(self, failed: FailedRecord) -> HandlerResponse:
-        self.about.append(failed)
-        return HandlerResponse.CONTINUE
-
-
-def application(servers: str, topic: str, state_dir: Path, guarantee: str, asked: Asked) -> Application:
+def application(servers: str, topic: str, state_dir: Path, guarantee: str, asked: AskedHandler) -> Application:
     builder = StreamsBuilder()
     words = builder.stream(topic, STRING, STRING).group_by(lambda _, word: word, key_serde=STRING, value_serde=STRING)
     words.count(store="c").to_stream().to(f"{topic}-out", key_serde=STRING, value_serde=LONG)
@@ -190,7 +180,7 @@ def test_should_ask_the_handler_about_a_record_ahead_of_the_broker(
     log.create_topics([NewTopic(f"{topic}-out", 1, ANY_TIME)])
     if lowered:
         log.create_topics([NewTopic(repartition, 1, ANY_TIME)])
-    asked = Asked()
+    asked = AskedHandler()
 
     def counts() -> dict[str | None, int | None]:
         return {record.key: record.value for record in read_topic(log, f"{topic}-out", STRING, LONG)}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.no_tls import NO_TLS
-from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
+from tests.streams_runtime.running_group import SOME_LINES, Group
 from tests.streams_runtime.word_counting import TIMEOUT_S, wait_for
 
 pytestmark = pytest.mark.long
@@ -23,10 +20,9 @@ MEMBERS = 6
 
 
 @pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    with running_group(request.node.name, EXACTLY_ONCE, client, tmp_path) as made:
-        made.declare(standbys=0)
-        yield made
+def group(group: Group) -> Group:
+    group.declare(standbys=0)
+    return group
 
 
 def test_should_move_nothing_in_a_rolling_restart_with_a_rejoin_grace(group: Group) -> None:

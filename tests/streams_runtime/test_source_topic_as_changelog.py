@@ -18,21 +18,21 @@ from pathlib import Path
 
 import pytest
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime import STRING, StreamsBuilder
-from streams_runtime.application import Application
 from streams_runtime.common.states import RestoreOrigin, TaskType
+from streams_runtime.instance.application import Application
 from streams_runtime.instance.instance_resources import InstanceOptions
+from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime.instance.thread_listener import TaskRestored
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.task_manager.thread_listener import TaskRestored
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME
 from tests.checkout import ROOT
 from tests.streams_runtime.running_group import AT_LEAST_ONCE, EXACTLY_ONCE

@@ -17,8 +17,6 @@ from streams_runtime import (
     LONG,
     STRING,
     Application,
-    FailedRecord,
-    HandlerResponse,
     LocalRun,
     NewTopic,
     Processor,
@@ -36,8 +34,9 @@ from streams_runtime import (
     read_topic,
 )
 from streams_runtime.common.clock import duration_text
-from streams_runtime.reporting.losses import TaskLosses
-from streams_runtime.reporting.notices import NoticeBoard, NoticeCode
+from streams_runtime.common.losses import TaskLosses
+from streams_runtime.common.notices import NoticeBoard, NoticeCode
+from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.warm_coordinator import WarmCoordinator
 
@@ -218,21 +217,16 @@ def test_should_tell_the_group_of_another_unit() -> None:
 
 @pytest.mark.parametrize("wrong", [NOW_MS * 1.0, "1795000000000", None, True, JAVA_LONG_MAX + 1, [1]])
 def test_should_ask_about_a_record_of_which_the_extractor_gives_no_timestamp(wrong: Any) -> None:
-    asked: list[FailedRecord] = []
-
-    def leave_out(failed: FailedRecord) -> HandlerResponse:
-        asked.append(failed)
-        return HandlerResponse.CONTINUE
-
+    asked = AskedHandler()
     builder = StreamsBuilder()
     stream = builder.stream(
         "in", STRING, STRING, timestamp_extractor=lambda record, _: wrong if record.value == "bad" else 5
     )
     stream.to("out", key_serde=STRING, value_serde=STRING)
-    with TopologyTestDriver(builder.build(), deserialization_exception_handler=leave_out) as driver:
+    with TopologyTestDriver(builder.build(), deserialization_exception_handler=asked) as driver:
         topic = driver.create_input_topic("in", STRING, STRING)
         for value in ("good", "bad", "good"):
             topic.pipe_input("k", value)
         assert len(driver.create_output_topic("out", STRING, STRING).read_all()) == 2
-    assert [failed.metadata.offset for failed in asked] == [1]
-    assert str(asked[0].error).startswith("the timestamp extractor's result: the record has ")
+    assert [failed.metadata.offset for failed in asked.about] == [1]
+    assert str(asked.about[0].error).startswith("the timestamp extractor's result: the record has ")

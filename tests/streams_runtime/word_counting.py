@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.snapshot import RebalanceSnapshot
+from assignor.pipeline.snapshot import RebalanceSnapshot
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.application import Application
 from streams_runtime.common.records import Record
+from streams_runtime.instance.application import Application
+from streams_runtime.instance.thread_listener import TaskRestored
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.membership.member_events import HeldTasks
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LongSerde, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.task_manager.thread_listener import TaskRestored
 from tests.streams_runtime.small_group import GroupDefinition
 
 LINES, TOTALS, STORE = "lines", "totals", "counts"

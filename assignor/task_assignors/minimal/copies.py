@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from assignor.clients.client_state import is_caught_up
-from assignor.pins import TaskWeights
+from assignor.configs.pins import TaskWeights
 from assignor.task_assignors.task_movement import LagRanking, rank_by_lag
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId

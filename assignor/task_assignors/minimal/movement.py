@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.minimal.apart import ApartPlacement
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NOBODY, Copies, copies_before, stateful_weights
 from assignor.task_assignors.minimal.pin_lookup import PinnedTasks

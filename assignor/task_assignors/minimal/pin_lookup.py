@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from assignor.pins import APART_BY_PROCESS, Pin
+from assignor.configs.pins import APART_BY_PROCESS, Pin
 from assignor.task_assignors.base import PlacementClient
 from assignor.types import TaskId
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assignor.decisions import DecisionKind
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.task_assignors.minimal.copies import NO_COPY, Copies
 from assignor.task_assignors.minimal.flow import FlowNetwork
 from assignor.task_assignors.minimal.shares import level_shares

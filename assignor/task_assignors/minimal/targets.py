@@ -18,12 +18,44 @@ from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from itertools import islice
 
-from assignor.task_assignors.minimal.copies import CAUGHT_UP, NOBODY
+from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, NOBODY
 from assignor.task_assignors.minimal.flow import FlowNetwork
 from assignor.task_assignors.minimal.pin_lookup import AllowedClients
-from assignor.task_assignors.minimal.prices import Prices
 from assignor.task_assignors.minimal.shares import ShareBounds, Shares, TaskClass, even_shares
 from assignor.types import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What it costs to place a task, as one number: comparing sums compares one criterion after the other. Each price
+    is more than everything below it can add up to.
+
+    `foreign`: of one partition that is read across racks; `weight`: of one unit of weight away from home; `move`: of
+    one task away from home; `uneven_class`, `uneven_client`: of one task more than the lower bound, and so one fewer
+    elsewhere.
+    """
+
+    foreign: int
+    weight: int
+    move: int
+    uneven_class: int
+    uneven_client: int
+
+    @classmethod
+    def of(cls, weights: Sequence[int], most_foreign: int) -> Prices:
+        """`weights`: of the tasks to be placed; `most_foreign`: what all of them together read across racks at most."""
+        total = sum(weights)
+        foreign = NO_COPY * total + 1
+        above_foreign = foreign * (most_foreign + 1)
+        all_alike = all(weight == 1 for weight in weights)
+        weight = 0 if all_alike else above_foreign
+        move = above_foreign if all_alike else above_foreign * (total + 2)
+        uneven_class = move * (len(weights) + 2)
+        return cls(foreign, weight, move, uneven_class, uneven_class * 4 * (len(weights) + 2))
+
+    def of_placing(self, moves: bool, weight: int, level: int, foreign: int) -> int:
+        """`moves`: whether the task has a home that it would be away from."""
+        return (self.move + self.weight * weight if moves else 0) + self.foreign * foreign + level * weight
 
 
 @dataclass(frozen=True, slots=True)

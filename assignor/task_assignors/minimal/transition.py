@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from assignor.decisions import DecisionKind
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.task_assignors.minimal.copies import NOBODY, Copies
 from assignor.task_assignors.task_movement import WarmUpBudget
 from assignor.task_assignors.working_state import WorkingState

@@ -17,11 +17,11 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind
 from assignor.errors import IllegalStateError
 from assignor.java.hash_codes import int32, topic_partition_hash
 from assignor.java.order import hash_set_order
 from assignor.task_assignors.base import PlacementProblem, RackInformation
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.task_assignors.racks.task_graph import Row, TaskGraph, first_owners, shares
 from assignor.types import ProcessId, Role, TaskId, TopicPartition
 

@@ -221,9 +221,6 @@ class TaskGraph:
         second_stage = 0 if self.capacity is None else self.clients
         return len(self.owner) + len(self.held) + second_stage + 3
 
-    def total_cost(self) -> int:
-        return sum(row[client] for row, client in zip(self.rows, self.owner, strict=True))
-
     def solve(self) -> None:
         """Changes `owner` until no cycle of moves lowers the cost.
 

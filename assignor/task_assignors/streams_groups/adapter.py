@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import cycle
 
-from assignor.decisions import Decision, DecisionLog
 from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionLog
 from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement
 from assignor.types import TaskId
 

@@ -8,7 +8,7 @@ from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
 from coordinator_api.http.models import Caller, Generation, MemberId, ProcessId, StrictBody, TaskId, TimeMs
 
-SHORTEST_HOLD_MS = 1_000
+LONGEST_GRACE_MS = 3_600_000
 LONGEST_HOLD_MS = 604_800_000
 """A week. Members of a group that waits go on, but nobody takes over what is slow."""
 
@@ -19,14 +19,14 @@ Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_a
 class RejoinGraceBody(StrictBody):
     """How long the tasks of a member that leaves wait for its process to come back."""
 
-    grace_ms: int = Field(ge=1_000, le=3_600_000, examples=[60_000])
+    grace_ms: int = Field(ge=1_000, le=LONGEST_GRACE_MS, examples=[60_000])
 
 
 class HoldBody(StrictBody):
     """How long a computed rebalance waits for approval at most."""
 
     time_limit_ms: int = Field(
-        ge=SHORTEST_HOLD_MS, le=LONGEST_HOLD_MS, description="Milliseconds. Then it is carried out.", examples=[600_000]
+        ge=1_000, le=LONGEST_HOLD_MS, description="Milliseconds. Then it is carried out.", examples=[600_000]
     )
 
 

@@ -172,18 +172,8 @@ class SubscriptionBody(_SentByMember):
 
     def to_join(self, new_member_id: str) -> Join:
         """`new_member_id`: a fresh id, for a join that makes a new member."""
-        return Join(
-            subscription=self.subscription,
-            session_timeout_ms=self.session_timeout_ms,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            new_member_id=new_member_id,
-            member_id=self.member_id,
-            group_instance_id=self.group_instance_id,
-            incarnation=self.incarnation,
-            client_id=self.client_id,
-            join_id=self.join_id,
-            leave_on_disconnect=self.leave_on_disconnect,
-        )
+        sent = {name: getattr(self, name) for name in type(self).model_fields}
+        return Join(new_member_id=new_member_id, **sent)
 
 
 class HeartbeatBody(_SentByMember):

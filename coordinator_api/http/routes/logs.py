@@ -18,8 +18,7 @@ from coordinator_api.http.models.group_models import (
     StoredLogAnswer,
     StoredRecordAnswer,
 )
-from coordinator_api.runtime.repairs import GroupRepair
-from coordinator_api.store.stored_logs import StoredLog, StoredRecord, damage_of
+from coordinator_api.store.stored_logs import GroupRepair, StoredLog, StoredRecord, damage_of
 
 router = named_router(prefix="/v1/groups/{group}", tags=["logs"], responses=problems(404))
 

@@ -19,7 +19,7 @@ let again = false;
 let asked = 0;
 const built = new Map(); // index to element
 
-const count = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+const count = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 const records = (number) => `${count(number)} record${number === 1 ? "" : "s"}`;
 const source = () => document.getElementById("grid-source");
 

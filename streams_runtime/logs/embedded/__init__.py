@@ -2,11 +2,10 @@
 
 `embedded_log` is the `Log` itself; `schema` has the tables and their version, and knows the topics; `connections`
 opens the file, and never uses it across a fork, and lets one writer in at a time; `record_batches` has the format of
-the batches; `writes` and `reads` are for producers and consumers; `maintenance` does compaction and retention, and
+the batches; `reads_and_writes` is for consumers and producers; `maintenance` does compaction and retention, and
 deletes topics.
 """
 
-from streams_runtime.logs.embedded.connections import Synchronous
-from streams_runtime.logs.embedded.embedded_log import LOG_FILE_NAME, EmbeddedLog
-
-__all__ = ["LOG_FILE_NAME", "EmbeddedLog", "Synchronous"]
+from streams_runtime.logs.embedded.connections import Synchronous as Synchronous
+from streams_runtime.logs.embedded.embedded_log import LOG_FILE_NAME as LOG_FILE_NAME
+from streams_runtime.logs.embedded.embedded_log import EmbeddedLog as EmbeddedLog

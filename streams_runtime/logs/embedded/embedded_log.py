@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from assignor.topology.internal_topics import RETENTION_MS
@@ -25,9 +25,11 @@ from streams_runtime.logs.base import (
     IsolationLevel,
     NewTopic,
     OffsetAndMetadata,
+    OffsetsToCommit,
     Producer,
     TopicDescription,
 )
+from streams_runtime.logs.consumers import Bounds, PollingConsumer
 from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection, Synchronous, WriteLock
 from streams_runtime.logs.embedded.maintenance import (
     Maintenance,
@@ -36,12 +38,20 @@ from streams_runtime.logs.embedded.maintenance import (
     delete_topics,
     move_begin,
 )
-from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first_offset_since
+from streams_runtime.logs.embedded.reads_and_writes import (
+    EmbeddedSource,
+    EmbeddedWriter,
+    append_batches,
+    bounds_of,
+    check_writer,
+    first_offset_since,
+    move_offsets,
+)
+from streams_runtime.logs.embedded.record_batches import encoded
 from streams_runtime.logs.embedded.schema import Catalog, prepare
-from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
-from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
-from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
-from streams_runtime.logs.producers import AppendSignals, BufferingProducer, ProducerIdentity
+from streams_runtime.logs.log_errors import LogError, check_not_beyond
+from streams_runtime.logs.producers import AppendSignals, BufferingProducer, NewBatch, ProducerIdentity
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,
@@ -56,7 +66,7 @@ DEFAULT_TIMEOUT_MS = 10_000
 
 
 class EmbeddedLog:
-    """A `Log` in a directory, which is created when it is missing.
+    """A `Log` in a directory, which is created when it is missing. Its producers write to it (`Destination`).
 
     `timeout_ms`: how long a call waits for other writers. `synchronous`: see `Synchronous`. Raises LogError,
     LogTimeout.
@@ -86,7 +96,6 @@ class EmbeddedLog:
         self._maintenance_reads = SharedConnection(self._file, timeout_ms, synchronous)
         self._catalog = Catalog(self._reads)
         self._signals = AppendSignals()
-        self._destination = EmbeddedDestination(self._writer, self._catalog, self._signals)
         self._maintenance = Maintenance(self._writer, self._maintenance_reads, self._catalog, clock or SystemClock())
         self._consumers: weakref.WeakSet[PollingConsumer] = weakref.WeakSet()
 
@@ -212,7 +221,7 @@ class EmbeddedLog:
 
     def producer(self, transactional_id: str | None = None) -> Producer:
         if transactional_id is None:
-            return BufferingProducer(self._destination, None)
+            return BufferingProducer(self, None)
         with self._writer.transaction() as connection:
             connection.execute(
                 "INSERT INTO producers (transactional_id, epoch) VALUES (?, 0)"
@@ -222,7 +231,7 @@ class EmbeddedLog:
             epoch = connection.execute(
                 "SELECT epoch FROM producers WHERE transactional_id=?", (transactional_id,)
             ).fetchone()[0]
-        return BufferingProducer(self._destination, ProducerIdentity(transactional_id, epoch))
+        return BufferingProducer(self, ProducerIdentity(transactional_id, epoch))
 
     def deletes_after_ms(self, topic: str) -> int | None:
         partition = TopicPartition(topic, 0)
@@ -248,10 +257,7 @@ class EmbeddedLog:
         self._bounds(before)  # also looks up partitions again that were deleted and made again
         known = self._catalog.find(before)
         with self._writer.transaction() as connection:
-            ends = bounds_of(connection, known)
-            beyond = {partition: offset for partition, offset in before.items() if offset > ends[partition].end}
-            if beyond:
-                raise OffsetOutOfRange(beyond)
+            check_not_beyond(before, {p: bounds.end for p, bounds in bounds_of(connection, known).items()})
             for partition, offset in before.items():
                 move_begin(connection, known[partition].id, offset)
                 delete_hidden_rows(connection, known[partition].id)
@@ -266,6 +272,38 @@ class EmbeddedLog:
         self._writer.close()
         self._reads.close()
         self._maintenance_reads.close()
+
+    # --- for its producers
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        return self._catalog.find([partition])[partition].configs.record_limits
+
+    def append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        as_bytes = {  # before the transaction: other writers wait for that
+            partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]
+            for partition, of_it in batches.items()
+        }
+
+        def write() -> dict[TopicPartition, int]:
+            known = self._catalog.find(as_bytes)
+            with self._writer.transaction() as connection:
+                check_writer(connection, offsets, identity)
+                written = {
+                    partition: append_batches(connection, partition, known[partition].id, of_it)
+                    for partition, of_it in as_bytes.items()
+                }
+                move_offsets(connection, offsets)
+            return written
+
+        last_offsets = self._catalog.current(write)
+        if last_offsets:
+            self._signals.appended()
+        return last_offsets
 
     def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
         asked = list(partitions)

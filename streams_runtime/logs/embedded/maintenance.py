@@ -24,25 +24,25 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from operating_system.processes import reset_in_children
 from streams_runtime.common.clock import Clock
-from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.cleanup_policy import (
     BatchSummary,
     LatestOffsets,
     Replacement,
+    StoredBatch,
     cleaned,
     expired_count,
     head_start,
     is_dirty_enough,
 )
 from streams_runtime.logs.embedded.connections import SharedConnection
+from streams_runtime.logs.embedded.reads_and_writes import EmbeddedWriter, insert_batch
 from streams_runtime.logs.embedded.record_batches import decoded, encoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
-from streams_runtime.logs.embedded.writes import EmbeddedWriter, insert_batch
 
 MAINTENANCE_S = 0.05
 """About how long one `maintain` works."""
@@ -122,17 +122,16 @@ class Maintenance:
         found: list[tuple[float, TopicPartition, int]] = []
         for partition, known in partitions.items():
             if known.configs.compacts and self.cleaner.may_be_dirty_enough(known):
-                dirt = self.cleaner.dirt(known)
-                if is_dirty_enough(dirt.dirty, dirt.clean, known.configs, MINIMUM_DIRTY_BYTES):
-                    found.append((dirt.dirty / (dirt.clean + dirt.dirty), partition, dirt.until))
+                until, dirty, clean = self.cleaner.dirt(known)
+                if is_dirty_enough(dirty, clean, known.configs, MINIMUM_DIRTY_BYTES):
+                    found.append((dirty / (clean + dirty), partition, until))
         if not found:
             return None
         _, partition, until = max(found)
         return self.cleaner.steps(partition, partitions[partition], until)
 
 
-@dataclass(frozen=True, slots=True)
-class Dirt:
+class Dirt(NamedTuple):
     """Bytes of a partition below its head: `dirty` ones were never compacted. `until`: the offset where the head
     begins.
     """
@@ -195,9 +194,7 @@ class PartitionCleaner:
             yield
         self._finish(known, map_end)
 
-    def _read(
-        self, partition: TopicPartition, known: KnownPartition, offset: int, until: int
-    ) -> list[tuple[BatchSummary, RecordBatch]]:
+    def _read(self, partition: TopicPartition, known: KnownPartition, offset: int, until: int) -> list[StoredBatch]:
         with self._reads.use() as connection:
             rows = connection.execute(
                 "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms, payload FROM batches"

@@ -1,27 +1,27 @@
 """A consumer of assigned partitions: `poll` returns fetched records, and the event loop fetches the next ones.
 
-Rules: `poll` asks the brokers once more before it returns nothing, even with a time-out of 0, but waits
-at most a second for that answer. Partitions share `max_records` equally; what one of them does not need goes to the
-others, and when there are more partitions than records to give, they take turns. Records are decoded when they are
-given. What was fetched before it was deleted is still given. Source: `KafkaConsumer`, `FetchCollector`.
+Rules: `poll` asks the brokers once more before it returns nothing, even with a time-out of 0, but waits at most a
+second for that answer. Records are decoded when they are given. What was fetched before it was deleted is still given.
+Source: `KafkaConsumer`, `FetchCollector`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import IsolationLevel, RecordBatch, concatenated
-from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher, rotated
+from streams_runtime.logs.consumers import AssigningConsumer, rotated
+from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
 from streams_runtime.logs.kafka.log_settings import LogSettings
-from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.log_errors import OffsetOutOfRange
 
 _LONGEST_ANSWER_S = 1.0
 
 
-class KafkaConsumer:
+class KafkaConsumer(AssigningConsumer[FetchedPartition]):
     """A `Consumer`."""
 
     def __init__(
@@ -35,74 +35,19 @@ class KafkaConsumer:
         self._start = loop.call_soon()
         self._fetcher = Fetcher(settings, isolation)
         self._changed = self._fetcher.changed
-        self._partitions = self._fetcher.partitions
-        self._turn = 0
-        self._woken = False
-        self._closed = False
+        super().__init__(FetchedPartition, self._fetcher.partitions, self._changed)
+        self._has_asked = True  # in this poll
         self._on_close = on_close
         self._start(self._fetcher.connect)
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        self._check_open()
-        with self._changed:
-            assigned = {partition: self._partitions.get(partition) or FetchedPartition() for partition in partitions}
-            self._partitions.clear()
-            self._partitions.update(assigned)
-
-    def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset(self._partitions)
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        with self._changed:
-            (one,) = self._assigned([partition])
-            if one.position != offset:
-                one.drop()
-            one.position = offset
-
-    def position(self, partition: TopicPartition) -> int | None:
-        return self._assigned([partition])[0].position
 
     def known_end(self, partition: TopicPartition) -> int | None:
         with self._changed:
             return self._assigned([partition])[0].known_end()
 
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        with self._changed:
-            for one in self._assigned(partitions):
-                one.is_paused = True
-
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        with self._changed:
-            for one in self._assigned(partitions):
-                one.is_paused = False
-
-    def paused(self) -> frozenset[TopicPartition]:
-        return frozenset(partition for partition, one in self._partitions.items() if one.is_paused)
-
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
-        self._check_open()
-        if max_records < 1:
-            raise ValueError(f"a poll gives at least one record, not {max_records}")
         self._fetcher.polls += 1
-        begun = time.monotonic()
-        deadline = begun + timeout_ms / 1_000
-        asked_brokers = False
-        while True:
-            batches = self._take(max_records)
-            if batches:
-                self._fetch_next()
-                return batches
-            if not asked_brokers:
-                self._ask_brokers(begun + _LONGEST_ANSWER_S)
-                asked_brokers = True
-                continue
-            remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0:
-                return []
-            if self._woken:
-                self._woken = False
-                return []
-            self._wait(remaining_s)
+        self._has_asked = False
+        return super().poll(timeout_ms, max_records)
 
     def wakeup(self) -> None:
         with self._changed:
@@ -157,6 +102,16 @@ class KafkaConsumer:
             self._changed.wait(remaining_s)
 
     def _take(self, max_records: int) -> list[RecordBatch]:
+        batches = self._take_fetched(max_records)
+        if not batches and not self._has_asked:
+            self._has_asked = True
+            self._ask_brokers(time.monotonic() + _LONGEST_ANSWER_S)
+            batches = self._take_fetched(max_records)
+        if batches:
+            self._fetch_next()
+        return batches
+
+    def _take_fetched(self, max_records: int) -> list[RecordBatch]:
         with self._changed:
             wanted = self._wanted()
             self._raise_errors(wanted)
@@ -187,20 +142,6 @@ class KafkaConsumer:
             for partition in outside:
                 wanted[partition].is_outside = False  # the next poll asks again
             raise OffsetOutOfRange(outside)
-
-    def _wanted(self) -> dict[TopicPartition, FetchedPartition]:
-        return {p: one for p, one in self._partitions.items() if one.position is not None and not one.is_paused}
-
-    def _assigned(self, partitions: Iterable[TopicPartition]) -> list[FetchedPartition]:
-        asked = list(partitions)
-        for partition in asked:
-            if partition not in self._partitions:
-                raise LogError(f"{partition} is not assigned to this consumer")
-        return [self._partitions[partition] for partition in asked]
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise LogError("the consumer is closed")
 
 
 def _has_more(one: FetchedPartition) -> bool:

@@ -29,7 +29,8 @@ from assignor.types import TopicPartition
 from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
 from kafka_client.error_codes import check
 from kafka_client.errors import KafkaRefused, NotNow
-from streams_runtime.logs.base import IsolationLevel, RecordBatch
+from streams_runtime.logs.base import IsolationLevel
+from streams_runtime.logs.consumers import AssignedPartition, rotated
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.log_settings import LogSettings
@@ -44,11 +45,11 @@ EMPTY_REST_S = 0.01
 _LONGEST_KNOWN_S = 2 * LONGEST_WAIT_MS / 1_000
 
 
-class FetchedPartition:
+class FetchedPartition(AssignedPartition):
     """One assigned partition, shared by reader and loop under the consumer's lock.
 
-    `position`: of the reader. `completed`: fetched and not decoded yet; `decoding`: the fetch being decoded; `rest`:
-    records that are decoded and not given yet. Requests to the broker are numbered: `asked` is the last one,
+    `completed`: fetched and not decoded yet; `decoding`: the fetch being decoded. Requests to the broker are numbered:
+    `asked` is the last one,
     `in_flight` the one on its way, `answered` the last one with an answer. `waits`: the request on its way waits at the
     broker until records come. `empty_at`: when the last answer brought nothing, by the monotonic clock; 0 if it brought
     records. `end`: the end offset in the last answer. `end_is_kept`: the request that waits at the broker followed that
@@ -56,17 +57,16 @@ class FetchedPartition:
     """
 
     def __init__(self) -> None:
-        self.position: int | None = None
-        self.is_paused = False
+        super().__init__()
         self.asked = self.answered = 0
         self.in_flight: int | None = None
         self.drop()
 
     def drop(self) -> None:
         """Forget fetched records, and ignore the request on its way."""
+        super().drop()
         self.decoding: CompletedFetch | None = None
         self.completed: deque[CompletedFetch] = deque()
-        self.rest: RecordBatch | None = None
         self.is_outside = False
         self.waits = False
         self.empty_at = 0.0
@@ -373,9 +373,3 @@ class Fetcher:
     def _fail(self, error: BaseException) -> None:
         with self.changed:
             self.error = error
-
-
-def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
-    """All of them, beginning with another one in each turn."""
-    start = turn % max(1, len(partitions))
-    return partitions[start:] + partitions[:start]

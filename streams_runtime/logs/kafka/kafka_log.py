@@ -36,8 +36,7 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
-from streams_runtime.logs.kafka.claims import ClaimOwner
-from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimsWriter, GroupClaims
+from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimOwner, ClaimsWriter, GroupClaims
 from streams_runtime.logs.kafka.consumer import KafkaConsumer
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.log_settings import LogSettings, log_settings
@@ -46,9 +45,9 @@ from streams_runtime.logs.log_errors import (
     InvalidTopic,
     LogError,
     LogTimeout,
-    OffsetOutOfRange,
     TopicExists,
     UnknownTopicOrPartition,
+    check_not_beyond,
 )
 from streams_runtime.logs.record_limits import AnyRecord, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import (
@@ -230,10 +229,7 @@ class KafkaLog:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
             return
-        ends = self.end_offsets(before, IsolationLevel.READ_UNCOMMITTED)
-        beyond = {partition: offset for partition, offset in before.items() if offset > ends[partition]}
-        if beyond:
-            raise OffsetOutOfRange(beyond)
+        check_not_beyond(before, self.end_offsets(before, IsolationLevel.READ_UNCOMMITTED))
         self._run(self._admin.delete_records(before), before)
 
     def maintain(self) -> None:

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
-from assignor.cluster import TopicMetadata
+from assignor.topology.cluster import TopicMetadata
 from assignor.types import TopicPartition
 from kafka_client.admin.topics import NO_LEADER, fetch_metadata
-from kafka_client.calls import call
-from kafka_client.connections import Connections
+from kafka_client.connections import Connections, call
 from kafka_client.error_codes import CONCURRENT_TRANSACTIONS, check
 from kafka_client.errors import KafkaRefused, KafkaUnavailable, NotNow
 from kafka_client.settings.client_settings import ClientSettings

@@ -21,7 +21,7 @@ LINGER_MS = "linger.ms"
 DEFAULT_LINGER_MS = 100
 
 _CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-_INTEGERS: dict[str, tuple[int, int, int]] = {  # default, lowest, highest
+_INTEGERS: dict[str, tuple[int, int, int]] = {  # default, lowest, highest; each is a field of `LogSettings`
     REPLICATION_FACTOR: (-1, -1, 32_767),
     TRANSACTION_TIMEOUT_MS: (10_000, 1, JAVA_INT_MAX),
     LINGER_MS: (DEFAULT_LINGER_MS, 0, JAVA_INT_MAX),
@@ -38,13 +38,13 @@ class LogSettings:
     """`replication_factor`: of new topics; -1 leaves it to the brokers. `codec`: Kafka's number of the compression."""
 
     client: ClientSettings
+    codec: int
     replication_factor: int
     transaction_timeout_ms: int
     linger_ms: int
     buffer_memory: int
     max_partition_fetch_bytes: int
     fetch_max_bytes: int
-    codec: int
 
 
 def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> LogSettings:
@@ -54,16 +54,8 @@ def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = 
     codec = own.get(COMPRESSION_TYPE, "lz4")
     if codec not in _CODECS:
         raise InputError(f"must be one of {', '.join(_CODECS)}, not {codec!r}", COMPRESSION_TYPE)
-    return LogSettings(
-        client_settings(bootstrap_servers, given),
-        _integer(REPLICATION_FACTOR, own),
-        _integer(TRANSACTION_TIMEOUT_MS, own),
-        _integer(LINGER_MS, own),
-        _integer("buffer.memory", own),
-        _integer("max.partition.fetch.bytes", own),
-        _integer("fetch.max.bytes", own),
-        _CODECS[codec],
-    )
+    integers = {key.replace(".", "_"): _integer(key, own) for key in _INTEGERS}
+    return LogSettings(client_settings(bootstrap_servers, given), _CODECS[codec], **integers)
 
 
 def linger_ms(properties: Mapping[str, str] | None = None) -> int:

@@ -40,17 +40,14 @@ class ProducerLog(Protocol):
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
-        ...
 
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
         """The brokers have refused a record that passed the topic's limits. Called in the event loop."""
-        ...
 
     async def check_claims(self, claims: Sequence[Claim]) -> None:
         """Raises CommitFenced."""
-        ...
 
 
 class _Target(NamedTuple):

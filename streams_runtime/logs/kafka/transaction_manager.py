@@ -23,7 +23,7 @@ from aiokafka.protocol.transaction import (
 from assignor.types import TopicPartition
 from kafka_client.error_codes import CONCURRENT_TRANSACTIONS, check
 from kafka_client.errors import NotNow
-from kafka_client.requests.admin_requests import by_topic
+from kafka_client.requests import by_topic
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.log_errors import LogError, ProducerFenced

@@ -16,10 +16,8 @@ except ImportError as error:
         f"serdes of a schema registry need Confluent's client: pip install 'assignor[schema-registry]' ({error})"
     ) from error
 
-from streams_runtime.serdes.schema_registry.avro_serde import AvroSerde
-from streams_runtime.serdes.schema_registry.json_schema_serde import JsonSchemaSerde
-from streams_runtime.serdes.schema_registry.protobuf_serde import ProtobufSerde
-
-__all__ = ["AvroSerde", "JsonSchemaSerde", "ProtobufSerde"]
+from streams_runtime.serdes.schema_registry.document_serdes import AvroSerde as AvroSerde
+from streams_runtime.serdes.schema_registry.document_serdes import JsonSchemaSerde as JsonSchemaSerde
+from streams_runtime.serdes.schema_registry.protobuf_serde import ProtobufSerde as ProtobufSerde
 
 del _client

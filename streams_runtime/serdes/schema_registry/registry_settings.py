@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from assignor.errors import InputError
-from assignor.near_names import did_you_mean
+from assignor.names.near_names import did_you_mean
 
 SubjectNameStrategy = Callable[[str | None, bool, str | None], str | None]
 """Topic (None: not known), whether it is for keys, and the record's full name (None: the schema has none) to the

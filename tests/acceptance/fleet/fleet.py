@@ -73,17 +73,28 @@ class MortalService:
 
 
 class Fleet:
-    """Processes of one group, with what they witness. `address`: of the service, or of several of one database."""
+    """Processes of one group, with what they witness. `address`: of the service, or of several of one database.
+    `first`: the number before that of its first process.
+    """
 
-    def __init__(self, address: Address | Sequence[Address], group_id: str, partitions: int, seed: int) -> None:
+    def __init__(
+        self,
+        address: Address | Sequence[Address],
+        group_id: str,
+        partitions: int,
+        seed: int,
+        *,
+        witness: Witness | None = None,
+        first: int = 0,
+    ) -> None:
         self.group_id = group_id
         self.partitions = partitions
         self.addresses = (address,) if isinstance(address, Address) else tuple(address)
         self.address = self.addresses[0]
-        self.witness = Witness()
+        self.witness = witness or Witness()
         self.processes: list[FleetProcess] = []
         self.chance = random.Random(seed)
-        self._started = 0
+        self._started = first
         self._measured: asyncio.Task[None] | None = None
 
     async def declare(self, **changes: object) -> None:
@@ -145,23 +156,29 @@ class Fleet:
             self.witness.changed.clear()
             await self.witness.changed.wait()
 
+    async def until_at_rest(self, beyond: int, timeout_s: float = 120.0) -> int:
+        """Until all members hold one generation above `beyond`, which is given back, and none is about to rejoin."""
+        await self.until(lambda: self._is_at_rest(beyond), "all members to be at rest", timeout_s)
+        return self.members()[0].generation_id
+
     async def until_settled(self, beyond: int = -1, timeout_s: float = 120.0) -> int:
-        """Until every task has one owner and all members hold one generation above `beyond`, which is given back."""
+        """As `until_at_rest`, and every task has one owner."""
 
         def settled() -> bool:
-            members = self.members()
-            first = members[0].generation_id
-            if first <= beyond or any(
-                member.generation_id != first or member.awaited > first or member.rejoin or member.joining
-                for member in members
-            ):
-                return False
-            return sorted(partition for member in members for partition in member.active) == list(
-                range(self.partitions)
-            )
+            return self._is_at_rest(beyond) and sorted(
+                partition for member in self.members() for partition in member.active
+            ) == list(range(self.partitions))
 
         await self.until(settled, "every task to have one owner", timeout_s)
         return max(member.generation_id for member in self.members())
+
+    def _is_at_rest(self, beyond: int) -> bool:
+        members = self.members()
+        first = members[0].generation_id
+        return first > beyond and not any(
+            member.generation_id != first or member.awaited > first or member.rejoin or member.joining
+            for member in members
+        )
 
     def standing(self) -> str:
         """Where the fleet stands, for people."""
@@ -198,7 +215,7 @@ class Fleet:
                 continue
             if answer.status not in not_now:
                 break
-            await asyncio.sleep(float(answer.headers["retry-after"]))
+            await asyncio.sleep(answer.retry_after_s())
         return answer
 
     async def assert_whole(self, *services: MortalService) -> None:

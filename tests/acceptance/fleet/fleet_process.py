@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import random
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,8 @@ from tests.coordinator_api.group_members import subscription
 
 PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
+JOINS_TOGETHER_S = 0.1
+"""A process's heartbeat waits so long for joins of its members to be answered. Source: the runtime's members."""
 GOODBYES = 10
 
 
@@ -114,7 +118,7 @@ class FleetProcess:
         self.members = [Member(f"p{number}-t{thread}", uuid.uuid4().hex) for thread in range(members)]
         self.beats = 0
         self.state = ""
-        self._process_id = str(uuid.uuid4())
+        self.process_id = str(uuid.uuid4())
         self._route = Route((address,) if isinstance(address, Address) else address)
         self._witness = witness
         self._chance = chance
@@ -124,6 +128,7 @@ class FleetProcess:
         self._answered_ms = now_ms()
         self._starved_by_then_ms = witness.starvation.total_ms
         self._some_member = asyncio.Event()
+        self._join_answered = asyncio.Event()
 
     @property
     def address(self) -> Address:
@@ -174,7 +179,7 @@ class FleetProcess:
                 continue
             if answer.status not in (429, 503):
                 return
-            await asyncio.sleep(float(answer.headers.get("retry-after", "1")))
+            await asyncio.sleep(answer.retry_after_s())
 
     def request_rejoin(self) -> None:
         """Every member sends its subscription again."""
@@ -258,7 +263,7 @@ class FleetProcess:
             "session_timeout_ms": self.manners.session_timeout_ms,
             "rebalance_timeout_ms": self.manners.rebalance_timeout_ms,
             "client_id": member.name,
-            "subscription": base64.b64encode(self._subscription(member)).decode("ascii"),
+            "subscription": base64.b64encode(self.subscription_of(member)).decode("ascii"),
         }
         if member.member_id is not None:
             body["member_id"] = member.member_id
@@ -275,17 +280,19 @@ class FleetProcess:
             answer = await self._ask(calls, "POST", f"{self.manners.path}/subscriptions", body, "join")
         finally:
             member.joining = False
+            self._join_answered.set()
         document = answer.document()
         member.member_id = document["member_id"]
         member.awaited = document["generation_id"]
         self._witness.told("join", document["member_id"], member.awaited)
         self._some_member.set()
 
-    def _subscription(self, member: Member) -> bytes:
+    def subscription_of(self, member: Member) -> bytes:
+        """The bytes that it would join with now."""
         running = {f"0_{partition}": -2 for partition in member.active}
         endpoint = f"host-{self.number}.example:8080" if self.manners.endpoint else None
         owned = tuple(sorted(member.active))
-        return subscription(self._process_id, running, owned, member.generation_id or None, endpoint)
+        return subscription(self.process_id, running, owned, member.generation_id or None, endpoint)
 
     async def _fetch(self, member: Member, calls: HttpConnection, wait_ms: int) -> None:
         assert member.member_id is not None, "it has joined"
@@ -303,8 +310,9 @@ class FleetProcess:
             return
         active = frozenset(each.partition for each in decode_assignment(answer.body).partitions)
         gave_something_up = bool(member.active - active)
-        member.generation_id = int(answer.headers["assignor-generation-id"])
+        member.generation_id = int(answer.header("assignor-generation-id") or 0)
         self._witness.told("fetch", answer_to, member.generation_id, active)
+        self._witness.fetched(member.generation_id, len(answer.body))
         self._own(member, active, member.generation_id)
         if gave_something_up:
             member.rejoin = True
@@ -313,8 +321,13 @@ class FleetProcess:
         await self._some_member.wait()
         known: str | None = None
         pause_s = PAUSE_S
+        before: set[str] = set()
         while True:
+            await self._joins_on_their_way()
             named = {member.member_id: member for member in self.members if member.member_id and not member.lost}
+            if named.keys() != before:
+                known = None  # of a member that is new to it the last answer said nothing: this one comes at once
+            before = set(named)
             body: dict[str, object] = {
                 "members": {member_id: {"generation_id": member.generation_id} for member_id, member in named.items()}
             }
@@ -325,6 +338,7 @@ class FleetProcess:
             if known is not None:
                 body["known"] = known
             wait_ms = self.manners.heartbeat_interval_ms if known is not None else 0
+            sent_s = time.monotonic()
             try:
                 answer = await self._ask(
                     heart, "POST", f"{self.manners.path}/heartbeat?wait_ms={wait_ms}", body, "heartbeat", None, wait_ms
@@ -335,7 +349,9 @@ class FleetProcess:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue
             pause_s = PAUSE_S
+            self._witness.heartbeat(sent_s, held_s=wait_ms / 1_000)
             document = answer.document()
+            self._witness.heard(document["generation_id"])
             known, self.state = document["news"], document["state"]
             self.beats += 1
             for member_id, member in named.items():
@@ -349,18 +365,26 @@ class FleetProcess:
                 else:
                     self._told(member, member_id, rejoin=told["rejoin"], offered=told["assignment_generation"])
 
+    async def _joins_on_their_way(self) -> None:
+        """Their answers, which come soon, change what a heartbeat has to say."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(JOINS_TOGETHER_S):
+                while any(member.joining for member in self.members):
+                    self._join_answered.clear()
+                    await self._join_answered.wait()
+
     async def _heartbeat_of_one(self, member: Member, heart: HttpConnection) -> None:
         pause_s = self.manners.heartbeat_interval_ms / 1000
-        began_ms: float | None = None
+        began_s: float | None = None
         while True:
             await asyncio.sleep(pause_s)
             pause_s = self.manners.heartbeat_interval_ms / 1000
             if member.member_id is None or member.lost:
-                began_ms = None
+                began_s = None
                 continue
             member_id = member.member_id
             body = {"generation_id": member.generation_id}
-            began_ms = now_ms() if began_ms is None else began_ms
+            began_s = time.monotonic() if began_s is None else began_s
             try:
                 answer = await self._ask(heart, "POST", f"{self._member_path(member)}/heartbeat", body, "heartbeat")
             except NoAnswer:
@@ -371,13 +395,14 @@ class FleetProcess:
                 if refusal.code == "UNKNOWN_MEMBER_ID":
                     self._evicted(member, "heartbeat")
                     continue
-                began_ms = None
+                began_s = None
                 if refusal.code in ("ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"):
                     continue
                 raise
             told = answer.document()
-            self._witness.heartbeats_ms.append(now_ms() - began_ms)
-            began_ms = None
+            self._witness.heartbeat(began_s, every_s=self.manners.heartbeat_interval_ms / 1_000)
+            self._witness.heard(told["generation_id"])
+            began_s = None
             self.state = told["state"]
             self.beats += 1
             if member.member_id == member_id:
@@ -416,11 +441,13 @@ class FleetProcess:
         if answer.status in (307, 429, 503):
             self._witness.service.missed(now_ms())
             if answer.status == 429 or not self._route.has_others:
-                await asyncio.sleep(float(answer.headers.get("retry-after", "1")) * self._chance.uniform(0.5, 1.0))
+                await asyncio.sleep(answer.retry_after_s() * self._chance.uniform(0.5, 1.0))
             raise NoAnswer(f"{answer.status}")
         self._witness.service.answered(now_ms())
         if answer.status >= 400:
-            raise Refused(answer)
+            refusal = Refused(answer)
+            self._witness.refusals[refusal.code] += 1
+            raise refusal
         if sent_ms > self._answered_ms:
             self._answered_ms, self._starved_by_then_ms = sent_ms, starved_by_then_ms
         return answer

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spark_jobs.workers.ownership_history import Overlap, gaps, overlaps, ownership_intervals
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
+from spark_jobs.ownership.ownership_history import Overlap, gaps, overlaps, ownership_intervals
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class Witness:
     """Members write here what happens to them; the test reads it in the end.
 
     `evictions`: those for which the service is to blame. `starved`: those that the fleet, on a busy machine, brought
-    upon itself. `taken_back`: answers that contradict earlier ones. `heartbeats_ms`: of each heartbeat that cannot be
-    held, the time from its first try to its answer.
+    upon itself. `refusals`: by Kafka's name of the error. `taken_back`: answers that contradict earlier ones.
+    `heartbeats_ms`: of each heartbeat that cannot be held, the time from its first try to its answer.
     """
 
     def __init__(self) -> None:
@@ -106,11 +106,12 @@ class Witness:
         self.taken_back: list[str] = []
         self.heartbeats_ms: list[float] = []
         self.statuses: Counter[tuple[str, int]] = Counter()
+        self.refusals: Counter[str] = Counter()
         self.slowest_s: dict[str, float] = {}
         self.deaths: dict[int, float] = {}
         self.changed = asyncio.Event()
         """Set whenever a member was answered or its tasks changed; who waits for more clears it."""
-        self._lines: list[OwnershipLine] = []
+        self.lines: list[OwnershipLine] = []
         self._newest: dict[tuple[str, str], int] = {}
         self._assignments: dict[tuple[str, int], frozenset[int]] = {}
 
@@ -125,7 +126,7 @@ class Witness:
     ) -> None:
         """From now on, or from `at_ms`, this thread owns exactly the tasks of these partitions."""
         self.changed.set()
-        self._lines.append(
+        self.lines.append(
             OwnershipLine(
                 at_ms=now_ms() if at_ms is None else at_ms,
                 event=OwnershipEvent.ASSIGNED,
@@ -153,6 +154,19 @@ class Witness:
                     f"{call} of {member_id}: {sorted(active)} after {sorted(before)} in generation {generation_id}"
                 )
 
+    def heard(self, generation_id: int) -> None:
+        """A heartbeat was told that the group is in this generation."""
+
+    def fetched(self, generation_id: int, size: int) -> None:
+        """A member has fetched an assignment of so many bytes."""
+
+    def heartbeat(self, began_s: float, *, held_s: float | None = None, every_s: float = 0.0) -> None:
+        """A heartbeat was answered, which was first tried at `began_s` of the monotonic clock. `held_s`: for how long
+        the service might keep it, None for one that cannot be held; `every_s`: how often that is due.
+        """
+        if held_s is None:
+            self.heartbeats_ms.append(1_000 * (time.monotonic() - began_s))
+
     def answered(self, call: str, status: int, seconds: float) -> None:
         """A member's call was answered; `slowest_s` keeps the longest time for each kind of call."""
         self.statuses[call, status] += 1
@@ -169,13 +183,13 @@ class Witness:
     def owned_twice(self) -> list[Overlap]:
         """But for the tasks of members that were starved: others have them until these are told that they lost them."""
         lost = {(eviction.thread, eviction.at_ms) for eviction in self.starved}
-        found = overlaps(ownership_intervals(self._lines, self.deaths))
+        found = overlaps(ownership_intervals(self.lines, self.deaths))
         return [each for each in found if lost.isdisjoint({(of.thread, of.end_ms) for of in (each.first, each.second)})]
 
     def ownerless(self) -> list[str]:
         """Tasks that had an owner once and have none now."""
-        intervals = ownership_intervals(self._lines, self.deaths)
+        intervals = ownership_intervals(self.lines, self.deaths)
         return [gap.task for gap in gaps(intervals) if gap.end_ms is None]
 
     def ever_owned(self) -> set[str]:
-        return set(ownership_intervals(self._lines, self.deaths))
+        return set(ownership_intervals(self.lines, self.deaths))

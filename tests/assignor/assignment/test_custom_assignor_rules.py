@@ -15,15 +15,15 @@ from assignor.assignment import (
     TaskAssignment,
 )
 from assignor.assignment.application_state import ApplicationState
-from assignor.errors import InputError, MissingSourceTopicError, StreamsError, TaskAssignmentError
+from assignor.errors import InputError, StreamsError
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording import parse_rebalance
-from assignor.snapshot import RebalanceResult, RebalanceSnapshot
-from assignor.steering import Steering
 from assignor.task_assignors.registry import task_assignor_named
-from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId
+from assignor.task_assignors.steering import Steering
+from assignor.types import JAVA_LONG_MAX, ProcessId, TaskId
 from rebalance_analysis.rerun import run
 from tests.assignor.assignment import own_custom_assignors as own
 from tests.assignor.assignment.own_custom_assignors import Change, Changed
@@ -46,17 +46,6 @@ def decided(snapshot: RebalanceSnapshot, assignor: CustomTaskAssignor) -> Rebala
 def next_rebalances_ms(result: RebalanceResult) -> dict[str, int]:
     decoded = {name: decode_assignment(raw).user_data or b"" for name, raw in result.assignments.items()}
     return {name: decode_assignment_info(raw).next_rebalance_ms for name, raw in decoded.items()}
-
-
-def test_should_place_as_the_assignor_says_with_standbys_elsewhere(snapshot: RebalanceSnapshot) -> None:
-    result = decided(snapshot, own.EverythingOnTheFirst())
-    assert result.error is None
-    assert result.problem is not None
-    assert result.placement is not None
-    first = result.placement.clients[min(result.problem.clients)]
-    assert first.active == frozenset(result.problem.tasks)
-    standbys = [client.standby for client in result.placement.clients.values() if client is not first]
-    assert frozenset().union(*standbys) == frozenset(result.problem.stateful_tasks)
 
 
 def active_twice(answer: list[KafkaStreamsAssignment], state: ApplicationState) -> None:
@@ -103,33 +92,6 @@ def test_should_fail_with_kafkas_name_after_the_assignor_has_heard_of_it(
     assert not result.assignments
 
 
-def unknown_process_for_a_known_one(answer: list[KafkaStreamsAssignment], state: ApplicationState) -> None:
-    answer[0] = KafkaStreamsAssignment(own.NOBODY)
-
-
-def active_twice_and_unknown_task(answer: list[KafkaStreamsAssignment], state: ApplicationState) -> None:
-    """Both fall into one bucket of Kafka's HashMap, in this order."""
-    active_twice(answer, state)
-    answer[1].assign_task(AssignedTask.standby(TaskId(99, 4)))
-
-
-@pytest.mark.parametrize(
-    ("change", "what_java_says"),
-    [
-        (unknown_process_for_a_known_one, 'Cannot read field "state" because "clientMetadata" is null'),
-        (active_twice_and_unknown_task, 'Cannot invoke "java.util.Collection.iterator()" because "c" is null'),
-    ],
-)
-def test_should_fail_as_kafka_stumbles_when_a_lesser_error_is_found_first(
-    snapshot: RebalanceSnapshot, change: Change, what_java_says: str
-) -> None:
-    assignor = Changed(change)
-    error = decided(snapshot, assignor).error
-    assert error is not None
-    assert error.as_recorded() == f"NullPointerException: {what_java_says}"
-    assert assignor.heard == []
-
-
 @pytest.fixture(scope="module")
 def stateless_too(snapshot: RebalanceSnapshot) -> RebalanceSnapshot:
     """The same group, whose stores of the last subtopology are gone."""
@@ -144,43 +106,8 @@ def test_should_tell_the_assignor_that_all_is_well(snapshot: RebalanceSnapshot) 
     assert assignor.heard == [(len(snapshot.members), len(snapshot.members), AssignmentError.NONE)]
 
 
-def test_should_accept_as_kafka_does_that_nobody_runs_a_task(snapshot: RebalanceSnapshot) -> None:
-    result = decided(snapshot, Changed(lambda answer, state: answer[0].remove_task(_first_task(answer))))
-    assert result.error is None
-    assert result.placement is not None
-    placed = [task for client in result.placement.clients.values() for task in client.active]
-    assert result.problem is not None
-    assert len(placed) == len(result.problem.tasks) - 1
-
-
 def _first_task(answer: list[KafkaStreamsAssignment]) -> AssignedTask:
     return next(iter(answer[0].tasks.values()))
-
-
-class Raises(CustomTaskAssignor):
-    def __init__(self, fault: Exception) -> None:
-        self._fault = fault
-
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        raise self._fault
-
-
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [
-        (TaskAssignmentError("later"), AssignorErrorCode.ASSIGNMENT_ERROR),
-        (MissingSourceTopicError("gone"), AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA),
-    ],
-)
-def test_should_send_every_member_the_code_of_what_it_raises(
-    snapshot: RebalanceSnapshot, fault: Exception, code: AssignorErrorCode
-) -> None:
-    result = decided(snapshot, Raises(fault))
-    assert (result.error_code, result.assignments.keys()) == (code, snapshot.members.keys())
-
-
-def test_should_fail_with_another_error_of_kafkas(snapshot: RebalanceSnapshot) -> None:
-    assert str(decided(snapshot, Raises(StreamsError("no"))).error) == "no"
 
 
 @pytest.mark.parametrize(
@@ -204,19 +131,6 @@ def test_should_refuse_a_class_without_assign() -> None:
 
 
 class TestFollowupDeadlines:
-    def test_should_send_each_process_its_own(self, snapshot: RebalanceSnapshot) -> None:
-        members = next_rebalances_ms(decided(snapshot, _Deadlines({0: 5_000, 1: 7_000})))
-        assert sorted(members.values()) == [5_000, 7_000, *[JAVA_LONG_MAX] * (len(members) - 2)]
-
-    def test_should_say_the_first_one_that_is_kept(self, snapshot: RebalanceSnapshot) -> None:
-        result = decided(snapshot, _Deadlines({0: 7_000, 1: 5_000}))
-        assert (result.probing_rebalance_at_ms, result.followup_rebalance) == (5_000, False)
-
-    def test_should_have_one_rejoin_at_once(self, snapshot: RebalanceSnapshot) -> None:
-        result = decided(snapshot, _Deadlines({1: 0}))
-        assert (result.probing_rebalance_at_ms, result.followup_rebalance) == (None, True)
-        assert sorted(next_rebalances_ms(result).values())[:2] == [0, JAVA_LONG_MAX]
-
     def test_should_keep_the_first_itself_when_the_leader_is_out_of_process(self, snapshot: RebalanceSnapshot) -> None:
         outside = replace(snapshot, leader_process_id=None)
         result = decided(outside, _Deadlines({0: 7_000, 1: 5_000}))

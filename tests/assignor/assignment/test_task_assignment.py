@@ -14,17 +14,15 @@ from assignor.assignment import (
     KafkaStreamsAssignment,
     RackAwareOptimizationParams,
     StickyTaskAssignor,
-    TaskAssignment,
     default_standby_task_assignment,
     identity_assignment,
     optimize_rack_aware_active_tasks,
     optimize_rack_aware_standby_tasks,
 )
-from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionKind
-from assignor.errors import IllegalArgumentError, IllegalStateError, UnsupportedOperationError
+from assignor.errors import IllegalArgumentError, IllegalStateError
 from assignor.recording import parse_placement
 from assignor.task_assignors.base import PlacementProblem
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, TaskId
 from tests.recorded import documents
 
@@ -58,23 +56,7 @@ def copies(assignments: Assignments, type: AssignedTaskType) -> Counter[TaskId]:
 
 
 class TestStates:
-    def test_should_have_lags_only_when_they_were_asked_for(self, problem: PlacementProblem) -> None:
-        state = ApplicationState(problem)
-        task = problem.stateful_tasks[0]
-        client = next(iter(state.kafka_streams_states().values()))
-        for ask in (
-            lambda: client.lag_for(task),
-            client.stateful_tasks_to_lag_sums,
-            lambda: client.prev_tasks_by_lag("c"),
-        ):
-            with pytest.raises(UnsupportedOperationError, match="Lag computation was not requested"):
-                ask()
-        asked = state.kafka_streams_states(compute_task_lags=True)[client.process_id]
-        assert asked.lag_for(task) == problem.clients[client.process_id].lags.lag_for(task)
-        with pytest.raises(IllegalStateError, match="unknown task 99_0"):
-            asked.lag_for(TaskId(99, 0))
-
-    def test_should_order_the_tasks_of_a_consumer_by_lag(self, problem: PlacementProblem) -> None:
+    def test_should_order_the_stateful_tasks_of_a_consumer_by_lag(self, problem: PlacementProblem) -> None:
         process, client = next(iter(problem.clients.items()))
         reported = (*problem.tasks, TaskId(99, 0))
         changed = {**problem.clients, process: replace(client, reported_tasks={"c": reported})}
@@ -84,30 +66,21 @@ class TestStates:
         assert [state.lag_for(task) for task in by_lag] == sorted(state.lag_for(task) for task in by_lag)
         assert state.prev_tasks_by_lag("nobody") == ()
 
-    def test_should_say_of_each_partition_what_it_is_for(self, problem: PlacementProblem) -> None:
-        tasks = ApplicationState(problem).all_tasks
-        for task, info in tasks.items():
-            assert info.is_stateful == info.has_changelog == (task in problem.stateful_tasks)
-            assert any(each.is_source for each in info.topic_partitions)
-            assert any(each.is_changelog for each in info.topic_partitions) == info.is_stateful
-            assert all(each.rack_ids for each in info.topic_partitions)
+    def test_should_tell_a_store_from_a_changelog(self, problem: PlacementProblem) -> None:
+        with_stores = replace(problem, store_names={task.subtopology: frozenset({"s"}) for task in problem.tasks})
+        for task, info in ApplicationState(with_stores).all_tasks.items():
+            assert (info.is_stateful, info.has_changelog) == (True, task in problem.stateful_tasks)
 
-    def test_should_know_the_racks_of_a_shared_partition_with_its_first_task_only(
-        self, problem: PlacementProblem
-    ) -> None:
-        """As in Kafka, which then swaps nothing."""
+    def test_should_say_of_each_partition_what_it_is_for(self, problem: PlacementProblem) -> None:
         assert problem.racks is not None
-        first, second = problem.tasks[:2]
-        shared = {**problem.racks.task_partitions, second: problem.racks.task_partitions[first]}
-        state = ApplicationState(replace(problem, racks=replace(problem.racks, task_partitions=shared)))
-        sources = {
-            task: [each.rack_ids for each in state.all_tasks[task].topic_partitions if each.is_source]
+        first, second = problem.stateful_tasks[:2]
+        changelogs = {**problem.racks.changelog_partitions, first: problem.racks.task_partitions[first]}
+        state = ApplicationState(replace(problem, racks=replace(problem.racks, changelog_partitions=changelogs)))
+        kinds = {
+            task: {(each.is_source, each.is_changelog) for each in state.all_tasks[task].topic_partitions}
             for task in (first, second)
         }
-        assert all(sources[first])
-        assert sources[second] == [None] * len(sources[first])
-        StickyTaskAssignor().assign(state)
-        assert not any(step.kind is DecisionKind.RACK_MOVED for step in state.log)
+        assert kinds == {first: {(True, True)}, second: {(True, False), (False, True)}}
 
 
 class TestAssignments:
@@ -189,18 +162,11 @@ class TestRacks:
             before = foreign_changelogs(state, assignments)
             counts = {process: len(each.tasks) for process, each in assignments.items()}
             optimize_rack_aware_standby_tasks(RackAwareOptimizationParams(state), assignments)
-            assert foreign_changelogs(state, assignments) <= before
+            assert foreign_changelogs(state, assignments) < before
             assert {process: len(each.tasks) for process, each in assignments.items()} == counts
             assert copies(assignments, AssignedTaskType.STANDBY) == dict.fromkeys(problem.stateful_tasks, 1)
 
-    def test_should_do_nothing_when_a_cost_is_not_configured(self, problem: PlacementProblem) -> None:
-        state = with_configs(problem, rack_aware_traffic_cost=None)
-        assignments: Assignments = {}
-        params = RackAwareOptimizationParams(state).with_traffic_cost(10).for_stateful_tasks()
-        optimize_rack_aware_active_tasks(params, assignments)
-        assert assignments == {}
-
-    def test_should_refuse_a_task_that_nobody_runs_or_two_run(self, problem: PlacementProblem) -> None:
+    def test_should_not_optimize_a_task_that_nobody_runs_or_two_run(self, problem: PlacementProblem) -> None:
         params = RackAwareOptimizationParams(ApplicationState(problem)).for_stateful_tasks()
         task = min(problem.stateful_tasks)
         with pytest.raises(IllegalArgumentError, match=f"Task {task} not assigned to any client"):
@@ -221,18 +187,3 @@ def foreign_changelogs(state: ApplicationState, assignments: Assignments) -> int
         if task.type is AssignedTaskType.STANDBY
         for each in state.all_tasks[task.id].topic_partitions
     )
-
-
-def test_should_keep_every_active_task_when_it_must_and_ask_one_client_to_come_again(problem: PlacementProblem) -> None:
-    state = ApplicationState(replace(problem, configs=AssignmentConfigs()))
-    answer: TaskAssignment = StickyTaskAssignor(must_preserve_active_task_assignment=True).assign(state)
-    for each in answer.assignment:
-        had = problem.clients[each.process_id].previous_active & frozenset(problem.tasks)
-        claimed = [client for client in problem.clients.values() if had & client.previous_active]
-        if len(claimed) == 1:
-            assert had <= {task.id for task in each.tasks.values() if task.type is AssignedTaskType.ACTIVE}
-    assert [
-        each.followup_rebalance_deadline_ms
-        for each in answer.assignment
-        if each.followup_rebalance_deadline_ms is not None
-    ] == [0]

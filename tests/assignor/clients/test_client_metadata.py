@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID, group_metadata, host_of
+from assignor.clients.client_metadata import group_metadata, host_of
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, KafkaError, NumberFormatError
-from assignor.java.hash_codes import process_hash, string_hash
-from assignor.java.order import hash_set_order
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
-from assignor.snapshot import Member
-from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, HostInfo, ProcessId, TaskId, TopicPartition
+from assignor.types import HostInfo, TaskId, TopicPartition
 from tests.group_model import member, process_id
 
 A, B = process_id(1), process_id(2)
@@ -20,86 +18,6 @@ PARTITION = TopicPartition("topic-0", 0)
 
 def bytes_of(members: dict[str, Member]) -> dict[str, bytes]:
     return {member_id: each.subscription for member_id, each in members.items()}
-
-
-def future_member(version: int = 12, latest: int = 13) -> Member:
-    user_data = version.to_bytes(4, "big") + latest.to_bytes(4, "big") + b"what only the future can read"
-    return Member(encode_subscription(Subscription((), user_data, (PARTITION,))))
-
-
-def test_should_gather_members_by_process() -> None:
-    members = {
-        "b-1": member(B, endpoint="b:1"),
-        "a-2": member(A, endpoint="a:1", owned=[PARTITION], offset_sums={TASK: LATEST_OFFSET}),
-        "a-1": member(A, endpoint="a:1", offset_sums={OTHER_TASK: 7}),
-    }
-    group = group_metadata(bytes_of(members), None)
-    assert set(group.clients) == {A, B}
-    client = group.clients[A]
-    assert client.consumers == ("a-1", "a-2")
-    assert client.host == HostInfo("a", 1)
-    assert client.owned_partitions == {PARTITION: "a-2"}
-    assert client.offset_sums == {TASK: LATEST_OFFSET, OTHER_TASK: 7}
-    assert client.reported_tasks == {"a-1": (OTHER_TASK,), "a-2": (TASK,)}
-    assert group.owners == {PARTITION: ("a-2",)}
-
-
-def test_should_walk_members_and_processes_in_javas_order() -> None:
-    names = [f"member-{number}" for number in range(40)]
-    members = {name: member(process_id(number)) for number, name in enumerate(names)}
-    group = group_metadata(bytes_of(members), None)
-    walked = [process_id(names.index(name)) for name in hash_set_order(names, string_hash)]
-    assert list(group.clients) == hash_set_order(walked, process_hash)
-
-
-def test_should_take_endpoint_and_tags_of_the_first_member_and_claims_of_the_last() -> None:
-    members = {
-        name: member(A, endpoint=f"{name}:1", tags={"zone": name}, owned=[PARTITION], offset_sums={TASK: number})
-        for number, name in enumerate(["one", "two", "three"])
-    }
-    client = group_metadata(bytes_of(members), None).clients[A]
-    first, *_, last = hash_set_order(members, string_hash)
-    assert client.host == HostInfo(first, 1)
-    assert client.tags == {"zone": first}
-    assert client.owned_partitions == {PARTITION: last}
-    assert client.offset_sums == {TASK: list(members).index(last)}
-
-
-@pytest.mark.parametrize(
-    ("racks", "expected"),
-    [(("r1", "r1"), "r1"), (("r1", "r2"), None), (("r1", None), None), ((None, None), None)],
-)
-def test_should_know_a_rack_only_when_all_members_agree(racks: tuple[str | None, ...], expected: str | None) -> None:
-    members = {f"m-{number}": member(A, rack=rack) for number, rack in enumerate(racks)}
-    assert group_metadata(bytes_of(members), None).clients[A].rack == expected
-
-
-def test_should_speak_the_lowest_version_and_know_none_beyond_version_2() -> None:
-    members = {
-        "new": member(A),
-        "old": member(B, version=2, latest_supported_version=-1, offset_sums={TASK: LATEST_OFFSET, OTHER_TASK: 5}),
-    }
-    group = group_metadata(bytes_of(members), None)
-    assert (group.versions.min_received, group.versions.min_supported, group.versions.future) == (2, -1, None)
-    assert group.clients[B].offset_sums == {TASK: LATEST_OFFSET, OTHER_TASK: UNKNOWN_OFFSET_SUM}
-
-
-@pytest.mark.parametrize("pinned", [None, process_id(77)])
-def test_should_collect_members_of_a_future_version_in_one_dummy_client(pinned: ProcessId | None) -> None:
-    members = {"now": member(A), "future-1": future_member(), "future-2": future_member(14, 14)}
-    group = group_metadata(bytes_of(members), pinned)
-    dummy = group.clients[pinned or DEFAULT_FUTURE_PROCESS_ID]
-    assert dummy.consumers == ("future-1", "future-2")
-    assert (dummy.host, dummy.tags, dummy.offset_sums) == (None, {}, {})
-    assert group.owners == {PARTITION: tuple(hash_set_order(["future-1", "future-2"], string_hash))}
-    assert group.versions.min_received == 11
-    assert group.versions.future in (12, 14)
-
-
-def test_should_notice_that_a_member_asks_for_shutdown() -> None:
-    members = {"a": member(A), "b": member(B, error_code=4)}
-    assert group_metadata(bytes_of(members), None).shutdown_requested
-    assert not group_metadata(bytes_of({"a": member(A)}), None).shutdown_requested
 
 
 @pytest.mark.parametrize(
@@ -152,8 +70,8 @@ def test_should_refuse_tasks_of_a_named_topology_beside_others_in_one_process_on
 
 def test_should_name_all_members_that_claim_a_partition_and_those_of_the_others() -> None:
     other = TopicPartition("topic-0", 1)
-    members = {"a": member(A, owned=[PARTITION, other, PARTITION]), "b": member(B, owned=[PARTITION])}
+    members = {"b": member(B, owned=[PARTITION]), "a": member(A, owned=[PARTITION, other, PARTITION])}
 
     owners = group_metadata(bytes_of(members), None).owners
 
-    assert owners == {PARTITION: tuple(hash_set_order(["a", "b"], string_hash)), other: ("a",)}
+    assert owners == {PARTITION: ("a", "b"), other: ("a",)}, "a comes first in the leader's map"

@@ -25,23 +25,6 @@ def metadata(
     return ClientMetadata(process_id(1), None, {}, None, ("c1", "c2"), owned or {}, sums or {}, reported or {})
 
 
-def test_should_take_tasks_of_owned_partitions_as_previously_active() -> None:
-    state = client_state(
-        metadata({TopicPartition("in", 0): "c1", TopicPartition("other", 0): "c2", TopicPartition("gone", 3): "c2"}),
-        PARTITIONS,
-        END_OFFSET_SUMS,
-    )
-    assert state.previous_active == {STATEFUL[0], STATELESS}
-    assert state.previous_standby == frozenset()
-
-
-def test_should_tell_active_from_standby_by_the_offset_sum_of_what_is_not_owned() -> None:
-    sums = {STATEFUL[0]: 5, STATEFUL[1]: LATEST_OFFSET, STATEFUL[2]: UNKNOWN_OFFSET_SUM, STATEFUL[3]: 0, GONE: 8}
-    state = client_state(metadata({TopicPartition("in", 0): "c1"}, sums), PARTITIONS, END_OFFSET_SUMS)
-    assert state.previous_active == {STATEFUL[0], STATEFUL[1]}
-    assert state.previous_standby == {STATEFUL[2], STATEFUL[3], GONE}
-
-
 def test_should_refuse_a_client_that_owns_only_partitions_of_no_task() -> None:
     with pytest.raises(IllegalStateError, match="Must initialize prevActiveTasks from ownedPartitions"):
         client_state(metadata({TopicPartition("gone", 0): "c1"}), PARTITIONS, END_OFFSET_SUMS)

@@ -12,27 +12,7 @@ SOURCE = "source"
 
 
 def sums(topics: tuple[str, ...], offsets: EndOffsets) -> EndOffsetSums:
-    return end_offset_sums(
-        TASKS,
-        {0: topics},
-        frozenset([SOURCE]),
-        offsets,
-    )
-
-
-def test_should_add_up_the_changelogs_of_a_task() -> None:
-    offsets = EndOffsets({"a": (1, 2), "b": (10, 20)}, {})
-    assert sums(("a", "b"), offsets) == EndOffsetSums({TASKS[0]: 11, TASKS[1]: 22}, known=True)
-
-
-def test_should_take_the_committed_offset_of_a_source_topic_and_0_when_there_is_none() -> None:
-    offsets = EndOffsets({"a": (1, 2), SOURCE: (999, 999)}, {SOURCE: (5, None)})
-    assert sums(("a", SOURCE), offsets).by_task == {TASKS[0]: 6, TASKS[1]: 2}
-    assert sums((SOURCE,), EndOffsets({}, {})).by_task == {TASKS[0]: 0, TASKS[1]: 0}
-
-
-def test_should_have_a_sum_of_0_for_a_task_without_changelogs_from_before() -> None:
-    assert sums((), EndOffsets(None, {})) == EndOffsetSums(dict.fromkeys(TASKS, 0), known=True)
+    return end_offset_sums(TASKS, {0: topics}, frozenset([SOURCE]), offsets)
 
 
 def test_should_stop_at_the_largest_long_when_a_sum_overflows() -> None:

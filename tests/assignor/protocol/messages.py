@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from assignor.protocol.assignment_info import AssignmentInfo, encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
-from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, HostInfo, ProcessId, TaskId, TopicPartition
+from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 INT8 = st.integers(-(2**7), 2**7 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -44,27 +43,6 @@ def subscription_infos(draw: st.DrawFn) -> SubscriptionInfo:
     )
 
 
-def subscription_info_as_carried(info: SubscriptionInfo) -> SubscriptionInfo:
-    """`info` without the fields that its version leaves out."""
-    version = info.version
-    return replace(
-        info,
-        latest_supported_version=info.latest_supported_version if version >= 3 else -1,
-        user_end_point=info.user_end_point if version >= 2 else None,
-        task_offset_sums=info.task_offset_sums if version >= 7 else _as_task_sets(info.task_offset_sums),
-        unique_field=info.unique_field if version >= 8 else 0,
-        error_code=info.error_code if version >= 9 else 0,
-        client_tags=info.client_tags if version >= 11 else {},
-    )
-
-
-def _as_task_sets(offset_sums: Mapping[TaskId, int]) -> dict[TaskId, int]:
-    return {
-        task: LATEST_OFFSET if offset_sum == LATEST_OFFSET else UNKNOWN_OFFSET_SUM
-        for task, offset_sum in offset_sums.items()
-    }
-
-
 @st.composite
 def assignment_infos(draw: st.DrawFn) -> AssignmentInfo:
     version = draw(st.integers(1, 11))
@@ -77,19 +55,6 @@ def assignment_infos(draw: st.DrawFn) -> AssignmentInfo:
         standby_partitions_by_host=draw(HOST_MAPS),
         err_code=draw(INT32),
         next_rebalance_ms=draw(INT64),
-    )
-
-
-def assignment_info_as_carried(info: AssignmentInfo) -> AssignmentInfo:
-    """`info` without the fields that its version leaves out."""
-    version = info.version
-    return replace(
-        info,
-        commonly_supported_version=info.commonly_supported_version if version >= 3 else -1,
-        partitions_by_host=info.partitions_by_host if version >= 2 else {},
-        standby_partitions_by_host=info.standby_partitions_by_host if version >= 6 else {},
-        err_code=info.err_code if version >= 4 else 0,
-        next_rebalance_ms=info.next_rebalance_ms if version >= 7 else JAVA_LONG_MAX,
     )
 
 

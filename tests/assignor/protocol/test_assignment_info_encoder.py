@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
-from collections.abc import Iterator
-from dataclasses import replace
-
 import pytest
 
 from assignor.errors import DecodeError, IllegalArgumentError, InputError, TaskAssignmentError
@@ -15,38 +9,13 @@ from assignor.protocol.assignment_info import (
     AssignmentInfo,
     AssignmentInfoEncoder,
     decode_assignment_info,
-    encode_assignment_info,
     java_topic_dictionary,
 )
-from assignor.protocol.consumer_protocol import (
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-    wire_version,
-)
-from assignor.protocol.subscription_info import decode_subscription_info, encode_subscription_info
 from assignor.types import HostInfo, TaskId, TopicPartition
-from tests.checkout import VECTORS
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ACTIVE_HOSTS = {HostInfo("h", 1): (A0, B0)}
 STANDBY_HOSTS = {HostInfo("h", 1): (A1,)}
-
-RECORDINGS = ("smoke", "static", "threads2", "optimized", "wcflow", "racks", "upgrade")
-
-
-@pytest.mark.parametrize("version", range(1, 12))
-def test_should_give_each_member_the_bytes_of_its_own_assignment(version: int) -> None:
-    encoder = AssignmentInfoEncoder(version, 11, ACTIVE_HOSTS, STANDBY_HOSTS, 2)
-    members = [
-        AssignmentInfo(version, 11, (TaskId(0, 0),), {TaskId(0, 1): (A1,)}, ACTIVE_HOSTS, STANDBY_HOSTS, 2, 0),
-        AssignmentInfo(version, 11, (), {}, ACTIVE_HOSTS, STANDBY_HOSTS, 2, 1_000),
-    ]
-
-    encoded = [encoder.encode(info.active_tasks, info.standby_tasks, info.next_rebalance_ms) for info in members]
-
-    assert encoded == [encode_assignment_info(info) for info in members]
 
 
 def test_should_write_the_dictionary_that_is_passed_in() -> None:
@@ -101,42 +70,3 @@ def test_should_refuse_to_read_a_topic_that_the_dictionary_lacks() -> None:
 
     with pytest.raises(DecodeError, match="topic index 1 is not in the dictionary of 2"):
         decode_assignment_info(raw.replace(entry_of_b, b"\0\0\0\5\0\1b"))
-
-
-def recorded(name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Subscription and assignment of every member of every generation; the second empty when none was sent."""
-    with gzip.open(VECTORS / "recordings" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in map(json.loads, lines):
-            assignments = line["output"]["assignments"]
-            for member_id, member in line["input"]["members"].items():
-                yield base64.b64decode(member["subscription"]), base64.b64decode(assignments.get(member_id, ""))
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_should_write_again_every_assignment_a_real_leader_sent(name: str) -> None:
-    assignments = [assignment for _, assignment in recorded(name) if assignment]
-
-    written = []
-    for raw in assignments:
-        assignment = decode_assignment(raw)
-        assert assignment.user_data is not None
-        user_data = encode_assignment_info(decode_assignment_info(assignment.user_data))
-        written.append(encode_assignment(replace(assignment, user_data=user_data), wire_version(raw)))
-
-    assert assignments
-    assert written == assignments
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_should_write_again_every_subscription_a_real_member_sent(name: str) -> None:
-    subscriptions = [subscription for subscription, _ in recorded(name)]
-
-    written = []
-    for raw in subscriptions:
-        subscription = decode_subscription(raw)
-        assert subscription.user_data is not None
-        user_data = encode_subscription_info(decode_subscription_info(subscription.user_data))
-        written.append(encode_subscription(replace(subscription, user_data=user_data), wire_version(raw)))
-
-    assert subscriptions
-    assert written == subscriptions

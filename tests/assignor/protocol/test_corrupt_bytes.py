@@ -92,15 +92,6 @@ def test_should_name_member_structure_and_byte_of_whatever_is_damaged_in_a_subsc
         assert str(in_group) == f"subscription of member m: {alone}"
 
 
-@KINDS
-@given(version=st.integers(-1, 13), junk=st.binary(max_size=200))
-def test_should_decode_or_raise_decode_error_when_bytes_are_random(kind: str, version: int, junk: bytes) -> None:
-    header = version.to_bytes(2 if kind in ("subscription", "assignment") else 4, "big", signed=True)
-
-    assert 0 <= offset_of_error(kind, junk) <= len(junk)
-    assert 0 <= offset_of_error(kind, header + junk) <= len(header + junk)
-
-
 TASKS = tuple(TaskId(0, partition) for partition in range(3))
 NAMED_TASKS = tuple(TaskId(0, partition, "käse") for partition in range(3))
 PARTITIONS = tuple(TopicPartition("tøpic", partition) for partition in range(3))

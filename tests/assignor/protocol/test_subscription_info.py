@@ -31,13 +31,6 @@ def sent_by(process: int) -> bytes:
     )
 
 
-def test_should_tell_previous_and_standby_tasks_by_their_offset_sums() -> None:
-    info = SubscriptionInfo(11, task_offset_sums={TASK: -2, TaskId(0, 2): -3, TaskId(0, 3): 7})
-
-    assert info.prev_tasks == {TASK}
-    assert info.standby_tasks == {TaskId(0, 2), TaskId(0, 3)}
-
-
 @pytest.mark.parametrize("version", range(1, 7))
 def test_should_keep_a_task_that_old_versions_list_twice(version: int) -> None:
     info = SubscriptionInfo(version, task_offset_sums={TASK: -3}, listed_twice=frozenset({TASK}))
@@ -116,22 +109,6 @@ def test_should_refuse_a_client_tag_that_comes_twice() -> None:
 
     with pytest.raises(DecodeError, match="client tag 'rack' comes twice"):
         decode_subscription_info(raw)
-
-
-@pytest.mark.parametrize("version", [7, 8, 9])
-def test_should_write_subtopologies_in_the_order_of_a_map_filled_by_compute_if_absent(version: int) -> None:
-    """0, 16 and 32 share a bucket, into which `computeIfAbsent` puts the last one first."""
-    sums = {TaskId(subtopology, 0): 5 for subtopology in (0, 16, 1, 32)} | {TaskId(0, 1): 6}
-
-    raw = encode_subscription_info(SubscriptionInfo(version, task_offset_sums=sums))
-
-    assert list(decode_subscription_info(raw).task_offset_sums) == [
-        TaskId(32, 0),
-        TaskId(16, 0),
-        TaskId(0, 0),
-        TaskId(0, 1),
-        TaskId(1, 0),
-    ]
 
 
 def test_should_read_a_subscription_with_its_user_data() -> None:

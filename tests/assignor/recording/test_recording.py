@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from assignor.errors import AssignorFault, DecodeError, InputError
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import Member
 from assignor.recording import (
     RecordedTopic,
     parse_placement,
@@ -27,7 +28,6 @@ from assignor.recording import (
     rebalance_input,
     rebalance_output,
 )
-from assignor.snapshot import Member
 from assignor.topology.group_topology import ChangelogType
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.rerun import run

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionKind
 from assignor.errors import InputError
 from assignor.explain import explain_rebalance
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.recording import parse_recorded_rebalance, rebalance_document, rebalance_output
-from assignor.snapshot import RebalanceResult, RebalanceSnapshot
-from assignor.steering import NO_STEERING, Steering
 from assignor.task_assignors.base import ClientPlacement
+from assignor.task_assignors.decisions import DecisionKind
+from assignor.task_assignors.steering import NO_STEERING, Steering
 from assignor.types import TaskId
 from rebalance_analysis.presentation.reasons import short_reason
 from rebalance_analysis.rerun import RerunRebalance, run
@@ -82,24 +82,6 @@ def test_should_keep_tasks_on_a_drained_instance_until_their_next_owner_has_caug
     assert "max.warmup.replicas is used up" in texts[TaskId(0, 3)]
 
 
-@pytest.mark.parametrize("assignor", ASSIGNORS)
-@pytest.mark.parametrize("standbys", [0, 1])
-def test_should_empty_a_drained_instance_under_every_assignor(assignor: str, standbys: int) -> None:
-    group = settled(3, stateful=7, stateless=3, assignor=assignor, num_standby_replicas=standbys)
-    rounds_until_empty(group, Steering(frozenset({C})), "app-3-StreamThread-1-consumer")
-    assert len(group.owners()) == 10
-    assert {name.split("-")[1] for name in group.owners().values()} == {"1", "2"}
-
-
-def test_should_move_stateless_tasks_and_those_with_a_caught_up_standby_at_once() -> None:
-    group = settled(3, stateful=6, stateless=6, num_standby_replicas=1)
-    _, result = steered(group, Steering(frozenset({B})))
-    assert result.placement is not None
-    assert result.placement.clients[B].active == frozenset()
-    assert {step.kind for step in result.decisions} >= {DecisionKind.DRAIN_MOVES}
-    assert DecisionKind.DRAIN_WAITS not in {step.kind for step in result.decisions}
-
-
 def test_should_give_a_drained_thread_nothing_and_its_tasks_to_the_other_threads() -> None:
     group = settled(2, stateful=8, threads=2)
     drained = "app-1-StreamThread-2-consumer"
@@ -142,6 +124,7 @@ def test_should_keep_what_runs_and_place_only_what_nobody_runs() -> None:
     owned = group.owners()
     _, result = steered(group, Steering(keeps_owned=True))
     assert result.placement is not None
+    assert result.problem is not None
     owners = {task: process for process, client in result.placement.clients.items() for task in client.active}
     assert len(owners) == 9
     assert {task: owners[task] for task in owned} == {
@@ -150,6 +133,11 @@ def test_should_keep_what_runs_and_place_only_what_nobody_runs() -> None:
     assert result.probing_rebalance_at_ms is None
     kept = {step.task for step in result.decisions if step.kind is DecisionKind.KEPT_OWNED}
     assert kept == set(owned)
+    had = {process: client.previous_standby for process, client in result.problem.clients.items()}
+    assert any(had.values())
+    assert {process: client.standby for process, client in result.placement.clients.items()} == {
+        process: tasks - result.placement.clients[process].active for process, tasks in had.items()
+    }
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 from assignor.types import ProcessId, Role, TaskId
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
 
 
 class EverythingOnTheFirst:

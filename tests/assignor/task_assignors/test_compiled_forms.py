@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 import subprocess
 import sys
@@ -14,10 +12,9 @@ from hypothesis import strategies as st
 
 from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionLog
 from assignor.java import order
-from assignor.recording.placement import parse_recorded_placement
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionLog
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from tests.assignor.task_assignors.forms import MOVEMENT, form, pure_order
 from tests.checkout import ROOT, VECTORS
@@ -100,20 +97,6 @@ def test_should_decide_as_the_source_does(seed: int) -> None:
     problem = problem_of(random.Random(seed))
 
     assert placed(problem, pure=False) == placed(problem, pure=True)
-
-
-@needs_compiled
-@pytest.mark.parametrize("name", ["placements_heap", "placements"])
-def test_should_also_place_as_kafka_did_without_being_compiled(name: str) -> None:
-    compared = 0
-    with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-        for line in file:
-            document = json.loads(line)
-            if document["assignor"] == "HighAvailabilityTaskAssignor":
-                problem = parse_recorded_placement(document).problem
-                assert placed(problem, pure=False) == placed(problem, pure=True)
-                compared += 1
-    assert compared > 100
 
 
 @needs_compiled

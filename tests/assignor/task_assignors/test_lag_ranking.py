@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from assignor.clients.client_state import TaskLags, is_caught_up
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.task_movement import LagRanking, rank_by_lag
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
@@ -57,19 +57,3 @@ def test_should_rank_clients_as_if_all_lags_had_been_written_out(
     assert [ranked.is_behind_another(0, client) for client in everybody] == [
         client not in caught_up and min(all_lags) < all_lags[client] for client in everybody
     ]
-
-
-def test_should_rank_a_client_that_does_not_share_the_others_lags() -> None:
-    first = PlacementClient(ProcessId(0, 1), 1, TaskLags({}, {TASK: 100}))
-    second = PlacementClient(ProcessId(0, 2), 1, TaskLags({}, {TASK: 7}))
-    clients = {client.process_id: client for client in (first, second)}
-    problem = PlacementProblem(AssignmentConfigs(), (TASK,), (TASK,), clients)
-    ranked = rank_by_lag(WorkingState.of(problem, DecisionLog()), acceptable_recovery_lag=10)
-    assert (ranked.lag(0, 0), ranked.lag(0, 1)) == (100, 7)
-    assert ranked.caught_up_clients(0) == [1]
-
-
-def test_should_leave_out_lags_of_tasks_that_are_not_stateful_any_more() -> None:
-    client = PlacementClient(ProcessId(0, 1), 1, TaskLags({TaskId(9, 9): 3, TASK: 1}))
-    problem = PlacementProblem(AssignmentConfigs(), (TASK,), (TASK,), {client.process_id: client})
-    assert rank_by_lag(WorkingState.of(problem, DecisionLog()), acceptable_recovery_lag=0).reported == [{0: 1}]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.configs.pins import Pin, TaskPattern, TaskWeights
 from assignor.errors import IllegalStateError, InputError
 from assignor.explain import explain_placement
-from assignor.pins import Pin, TaskPattern, TaskWeights
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, Role, TaskId
 from tests.assignor.task_assignors.high_availability_cases import (
@@ -26,7 +23,6 @@ from tests.assignor.task_assignors.high_availability_cases import (
     tasks,
     warm_ups,
 )
-from tests.checkout import ROOT
 
 RUNNING = LATEST_OFFSET
 NO_STANDBYS = AssignmentConfigs()
@@ -96,11 +92,6 @@ def test_should_spread_each_subtopology_even_where_the_totals_are_even_already()
     clients = [client(1, caught_up | running("0_0 0_1")), client(2, caught_up | running("1_0 1_1"))]
     placement = assign(problem(NO_STANDBYS, clients, "0_0 0_1 1_0 1_1"))
     assert held(placement) == {1: ("0_1 1_0", ""), 2: ("0_0 1_1", "")}
-
-
-def test_should_share_by_threads() -> None:
-    clients = [client(1, running("0_0 0_1 0_2 0_3"), capacity=3), client(2, {"0_3": 0}, capacity=1)]
-    assert held(assign(problem(NO_STANDBYS, clients, "0_0 0_1 0_2 0_3"))) == {1: ("0_0 0_1 0_2", ""), 2: ("0_3", "")}
 
 
 def test_should_let_the_standby_take_over_and_place_a_new_one_when_an_owner_is_lost() -> None:
@@ -284,40 +275,3 @@ def test_should_refuse_what_the_other_assignors_refuse() -> None:
         assign(PlacementProblem(NO_STANDBYS, (), (), {}))
     with pytest.raises(IllegalStateError, match="unknown task 0_0"):
         assign(PlacementProblem(NO_STANDBYS, tasks("0_0"), tasks("0_0"), {process(1): client(1)}))
-
-
-HASH_SEED_PROGRAM = """
-from dataclasses import replace
-from assignor.configs import AssignmentConfigs
-from assignor.pins import Pin, TaskPattern
-from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
-from tests.assignor.task_assignors.high_availability_cases import client, problem
-pins = (Pin((TaskPattern(0, None),), tags=(("zone", "a"),)), Pin((TaskPattern(1, None),), apart="host"))
-configs = AssignmentConfigs(
-    num_standby_replicas=2, rack_aware_assignment_tags=("zone", "host"), minimal_movement_pins=pins
-)
-clients = [
-    client(number, {f"{number % 3}_{number}": -2, f"2_{number}": 40, "1_1": 7_000 * number}, 1 + number % 2,
-           {"zone": "abc"[number % 3], "host": "klmn"[number % 4]})
-    for number in range(9)
-]
-case = problem(configs, clients, " ".join(f"{number % 3}_{number}" for number in range(24)), "3_0 3_1 3_2")
-log = []
-placement = MinimalMovementTaskAssignor().assign(case, log)
-print([(process, sorted(placed.active), sorted(placed.standby)) for process, placed in placement.clients.items()], log)
-"""
-
-
-def test_should_not_let_pythons_hash_seed_change_anything() -> None:
-    def printed(seed: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-c", HASH_SEED_PROGRAM],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        ).stdout
-
-    assert printed("0").count("Decision(") > 24
-    assert len({printed(seed) for seed in ("0", "1", "4242")}) == 1

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from assignor.decisions import DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError, InputError
 from assignor.pipeline import assign
 from assignor.recording.rebalance import parse_recorded_rebalance
 from assignor.task_assignors.base import PlacementClient
+from assignor.task_assignors.decisions import DecisionKind, DecisionLog
 from assignor.task_assignors.streams_groups.adapter import StreamsGroupStickyTaskAssignor
-from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement
+from assignor.task_assignors.streams_groups.member_sticky import StreamsGroupPlacement
 from assignor.types import TaskId
 from tests.assignor.task_assignors.high_availability_cases import held, process, tasks
 from tests.assignor.task_assignors.test_sticky import client, problem
@@ -35,13 +35,6 @@ def test_should_place_every_task_with_the_member_that_kafka_chose() -> None:
 def test_should_refuse_tasks_that_no_member_can_get() -> None:
     with pytest.raises(IllegalStateError, match="No process available to assign active task 10_0"):
         StreamsGroupPlacement({}, tasks("2_0 10_0"), (), 0).solved()
-
-
-def test_should_count_a_quota_for_each_member_and_not_for_each_process() -> None:
-    specs = {"a1": MemberSpec("a", frozenset(tasks("0_0 0_1 0_2 0_3"))), "a2": MemberSpec("a"), "b1": MemberSpec("b")}
-    placed = StreamsGroupPlacement(specs, tasks("0_0 0_1 0_2 0_3"), (), 0).solved()
-    assert {member: len(each.active) for member, each in placed.items()} == {"a1": 2, "a2": 1, "b1": 1}
-    assert placed["a1"].active == frozenset(tasks("0_0 0_1"))
 
 
 def test_should_place_by_process_in_a_pipeline_and_say_why() -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
 from assignor.topology.builder import TopologyBuilder
+from assignor.topology.cluster import Cluster, TopicMetadata
 from assignor.topology.group_topology import (
     ChangelogConfig,
     ChangelogType,
@@ -34,7 +34,7 @@ from assignor.topology.internal_topics import (
     prepare_changelog_topics,
     prepare_repartition_topics,
 )
-from assignor.topology.partition_grouper import PartitionsOfTasks, partition_groups
+from assignor.topology.partition_grouper import PartitionsOfTasks, counted_sources, source_partitions
 from assignor.types import TaskId, TopicPartition
 
 _FILE = Path(__file__).with_name("kafka_topologies.jsonl.gz")
@@ -154,7 +154,7 @@ def _topics(
     topology: GroupTopology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> tuple[RepartitionTopics, PartitionsOfTasks, ChangelogTopics]:
     repartition = prepare_repartition_topics(topology, cluster, catalog, configs)
-    groups = partition_groups(topology, repartition.cluster)
+    groups = source_partitions(counted_sources(topology, repartition.cluster))
     tasks: dict[int, list[TaskId]] = {}
     for task in groups:
         tasks.setdefault(task.subtopology, []).append(task)

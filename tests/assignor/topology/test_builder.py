@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import dedent
 
 import pytest
 
@@ -12,7 +11,6 @@ from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode
 from assignor.topology.group_topology import (
     ChangelogConfig,
-    ChangelogType,
     GroupTopology,
     RepartitionTopic,
     Subtopology,
@@ -48,129 +46,6 @@ def test_should_split_at_the_repartition_topic_and_put_the_application_id_in_fro
             ),
         )
     )
-
-
-def test_should_describe_word_for_word_as_kafka() -> None:
-    assert _word_count().describe() == dedent(
-        """\
-        Topologies:
-           Sub-topology: 0
-            Source: sentences (topics: [text])
-              --> split
-            Processor: split (stores: [])
-              --> to-words
-              <-- sentences
-            Sink: to-words (topic: words)
-              <-- split
-
-          Sub-topology: 1
-            Source: words (topics: [words])
-              --> count
-            Processor: count (stores: [counts])
-              --> out
-              <-- words
-            Sink: out (topic: word-counts)
-              <-- count
-
-        """
-    )
-
-
-def test_should_make_one_subtopology_of_two_sources_when_their_processors_share_a_store() -> None:
-    window = ChangelogConfig(ChangelogType.WINDOWED, retention_ms=60_000)
-    builder = (
-        TopologyBuilder()
-        .add_source("left", "orders")
-        .add_source("right", "payments")
-        .add_processor("join-left", "left")
-        .add_processor("join-right", "right")
-        .add_state_store("left-window", ["join-left", "join-right"], changelog=window)
-        .add_state_store("right-window", changelog=window)
-        .connect_processor_and_stores("join-left", ["right-window"])
-        .connect_processor_and_stores("join-right", "right-window")
-        .copartition(["left", "right"])
-    )
-
-    assert builder.build("app") == GroupTopology(
-        (
-            Subtopology(
-                0,
-                ("payments", "orders"),
-                stores=(
-                    SubtopologyStore("left-window", "app-left-window-changelog", None, window),
-                    SubtopologyStore("right-window", "app-right-window-changelog", None, window),
-                ),
-            ),
-        ),
-        (("payments", "orders"),),
-    )
-
-
-def test_should_number_by_the_first_node_added_when_a_later_merge_joins_sources() -> None:
-    builder = (
-        TopologyBuilder()
-        .add_source("a", "t1")
-        .add_source("b", "t2")
-        .add_source("c", "t3")
-        .add_processor("merge", ["a", "c"])
-        .add_processor("p", "b")
-    )
-
-    assert builder.build("app") == GroupTopology((Subtopology(0, ("t1", "t3")), Subtopology(1, ("t2",))))
-
-
-def test_should_leave_a_gap_in_the_numbers_when_there_is_a_global_store() -> None:
-    builder = (
-        TopologyBuilder()
-        .add_source("a", "t1")
-        .add_global_store("rates", source="rates-source", topic="rates", processor="rates-update")
-        .add_source("b", "t2")
-        .add_processor("p", "b")
-    )
-
-    assert builder.build("app") == GroupTopology((Subtopology(0, ("t1",)), Subtopology(2, ("t2",))))
-    assert builder.describe() == dedent(
-        """\
-        Topologies:
-           Sub-topology: 0
-            Source: a (topics: [t1])
-              --> none
-
-          Sub-topology: 1 for global store (will not generate tasks)
-            Source: rates-source (topics: [rates])
-              --> rates-update
-            Processor: rates-update (stores: [rates])
-              --> none
-              <-- rates-source
-          Sub-topology: 2
-            Source: b (topics: [t2])
-              --> p
-            Processor: p (stores: [])
-              --> none
-              <-- b
-
-        """
-    )
-
-
-def test_should_have_no_changelog_of_its_own_when_the_source_topic_serves_as_one() -> None:
-    builder = (
-        TopologyBuilder()
-        .add_source("users", "users")
-        .add_processor("table", "users")
-        .add_state_store("users-store", "table", changelog=ChangelogConfig(configs={"segment.bytes": "9"}))
-        .use_source_topic_as_changelog("users-store", "users")
-    )
-
-    assert builder.build("app").subtopologies[0].stores == (
-        SubtopologyStore("users-store", None, "users", ChangelogConfig()),
-    )
-
-
-def test_should_have_no_changelog_when_logging_is_disabled() -> None:
-    builder = TopologyBuilder().add_source("a", "t").add_processor("p", "a").add_state_store("s", "p", changelog=None)
-
-    assert builder.build("app").subtopologies[0].stores == (SubtopologyStore("s"),)
 
 
 def test_should_share_the_store_when_it_is_added_again_for_another_processor() -> None:

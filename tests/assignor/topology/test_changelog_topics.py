@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, StreamsError
+from assignor.topology.cluster import TopicMetadata
 from assignor.topology.group_topology import (
     ChangelogConfig,
     ChangelogType,
@@ -63,10 +63,6 @@ def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
     )
     assert sorted(changelogs.stateful_tasks) == [TaskId(0, 0), TaskId(1, 0), TaskId(1, 1)]
     assert changelogs.pre_existing_topics() == {0: ("users",), 1: (old,)}
-
-
-def test_should_have_no_changelogs_when_there_are_no_stateful_tasks() -> None:
-    assert prepare_changelog_topics(_TOPOLOGY, {2: _TASKS[2]}, InternalTopicCatalog(), _CONFIGS) == ChangelogTopics()
 
 
 def test_should_refuse_changelogs_beyond_all_measure_before_they_take_memory() -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.errors import MissingSourceTopicError, StreamsError, TaskAssignmentError, TopologyError
+from assignor.errors import IllegalStateError, MissingSourceTopicError, TaskAssignmentError, TopologyError
 from assignor.topology.builder import TopologyBuilder
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import (
-    CreatedTopic,
     InternalTopic,
     InternalTopicCatalog,
     RepartitionTopics,
+    enforce_copartitioning,
     prepare_repartition_topics,
 )
 
@@ -40,52 +38,6 @@ def _hop(builder: TopologyBuilder, source: str, *sinks: str) -> TopologyBuilder:
     return builder
 
 
-def test_should_take_the_largest_count_over_all_upstream_subtopologies_and_add_the_topic_to_the_cluster() -> None:
-    builder = TopologyBuilder().add_repartition_topic("r")
-    for source, sinks in (("a", ["r"]), ("b", ["r"]), ("r", [])):
-        _hop(builder, source, *sinks)
-
-    assert _prepare(builder, _cluster(a=2, b=5)) == RepartitionTopics(
-        _cluster(a=2, b=5).with_topics({"app-r": TopicMetadata(5)}),
-        {"app-r": CreatedTopic(5, -1, InternalTopic("app-r").configs(_CONFIGS))},
-        {"app-r": 5},
-    )
-
-
-def test_should_follow_a_chain_of_repartition_topics() -> None:
-    builder = TopologyBuilder()
-    chain = ["a", "r1", "r2", "r3", "r4"]
-    for source, sink in pairwise(chain):
-        _hop(builder.add_repartition_topic(sink), source, sink)
-    _hop(builder, "r4")
-
-    assert _prepare(builder, _cluster(a=7)).ready == {"app-r1": 7, "app-r2": 7, "app-r3": 7, "app-r4": 7}
-
-
-def test_should_keep_a_fixed_count_and_pass_it_on() -> None:
-    builder = TopologyBuilder().add_repartition_topic("fixed", 3).add_repartition_topic("next")
-    for source, sinks in (("a", ["fixed"]), ("fixed", ["next"]), ("next", [])):
-        _hop(builder, source, *sinks)
-
-    assert _prepare(builder, _cluster(a=7)).ready == {"app-fixed": 3, "app-next": 3}
-
-
-def test_should_create_nothing_when_the_topic_exists() -> None:
-    builder = _hop(_hop(TopologyBuilder().add_repartition_topic("r"), "a", "r"), "r")
-    catalog = InternalTopicCatalog({"app-r": TopicMetadata(4)})
-
-    assert _prepare(builder, _cluster(a=4), catalog) == RepartitionTopics(
-        _cluster(a=4, **{"app-r": 4}), {}, {"app-r": 4}
-    )
-
-
-def test_should_fail_when_the_topic_exists_with_another_count() -> None:
-    builder = _hop(_hop(TopologyBuilder().add_repartition_topic("r"), "a", "r"), "r")
-
-    with pytest.raises(StreamsError, match="app-r has invalid partitions: expected: 4; actual: 5"):
-        _prepare(builder, _cluster(a=4), InternalTopicCatalog({"app-r": TopicMetadata(5)}))
-
-
 def test_should_name_every_missing_source_topic_before_anything_else_is_looked_at() -> None:
     builder = TopologyBuilder().add_repartition_topic("never-written")
     for source in ("b", "a", "c", "never-written"):
@@ -105,14 +57,6 @@ def test_should_fail_when_nobody_writes_a_repartition_topic() -> None:
         _prepare(builder, _cluster(a=1))
 
 
-def test_should_fail_when_repartition_topics_only_feed_each_other() -> None:
-    builder = TopologyBuilder().add_repartition_topic("r1").add_repartition_topic("r2")
-    _hop(_hop(builder, "r1", "r2"), "r2", "r1")
-
-    with pytest.raises(TaskAssignmentError, match="Failed to compute number of partitions"):
-        _prepare(builder, _cluster())
-
-
 def test_should_look_at_copartitioning_only_when_there_are_repartition_topics() -> None:
     """As in Kafka: a join of two input topics is checked by nobody here."""
     joined = TopologyBuilder().add_source("a", "a").add_source("b", "b").add_processor("join", ["a", "b"])
@@ -122,13 +66,6 @@ def test_should_look_at_copartitioning_only_when_there_are_repartition_topics() 
     assert _prepare(joined, cluster) == RepartitionTopics(cluster, {}, {})
     with pytest.raises(TopologyError, match="Topics not co-partitioned"):
         _prepare(_hop(joined.add_repartition_topic("r").add_sink("to-r", "r", "join"), "r"), cluster)
-
-
-def test_should_take_the_count_of_the_copartitioned_topic() -> None:
-    builder = _hop(TopologyBuilder().add_repartition_topic("r"), "a", "r")
-    builder.add_source("r", "r").add_source("b", "b").add_processor("join", ["r", "b"]).copartition(["r", "b"])
-
-    assert _prepare(builder, _cluster(a=9, b=4)).ready == {"app-r": 4}
 
 
 @pytest.mark.parametrize(
@@ -164,3 +101,11 @@ def test_should_take_no_partition_away_when_the_cluster_knows_the_topic_already(
     topics = _prepare(builder, _cluster(a=5).with_topics({"app-r": TopicMetadata(known)}))
 
     assert (topics.ready, topics.cluster.partition_count("app-r")) == ({"app-r": 5}, expected)
+
+
+def test_should_fail_when_a_copartitioned_group_has_several_fixed_counts_or_none() -> None:
+    topics = {name: InternalTopic(name, count, fixed_partitions=True) for name, count in (("a", 3), ("b", 4))}
+    with pytest.raises(TopologyError, match=r"do not have the same number of partitions: \[\{a=3, b=4, c=5\}\]"):
+        enforce_copartitioning(["c", "b", "a"], {**topics, "c": InternalTopic("c", 5)}, _cluster())
+    with pytest.raises(IllegalStateError, match="Could not validate the copartitioning"):
+        enforce_copartitioning(["a"], {"a": InternalTopic("a", None)}, _cluster())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
-from assignor.snapshot import ClusterView
+from assignor.pipeline.snapshot import ClusterView
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.topic_racks import TopicRacks
 
 BROKERS = (Broker(1, "a"), Broker(2, "b"), Broker(3))

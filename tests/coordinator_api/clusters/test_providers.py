@@ -12,7 +12,7 @@ import pytest
 
 from assignor.errors import InputError, NotBuiltYet
 from assignor.types import TopicPartition
-from coordinator_api.clusters import Clusters, ProviderAddress, provider_address
+from coordinator_api.runtime.clusters import Clusters, ProviderAddress, provider_address
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription

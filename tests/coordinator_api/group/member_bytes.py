@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import KafkaError
+from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info, encode_assignment_info
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.consumer_protocol import (
@@ -17,7 +18,6 @@ from assignor.protocol.consumer_protocol import (
     encode_subscription,
 )
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
-from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from assignor.snapshot import Member, RebalanceResult
+from assignor.pipeline.snapshot import Member, RebalanceResult
 from coordinator_api.group.events import AssignmentComputed, Event, FetchAssignment, HeartbeatOrFetch, Recovered, Tick
 from coordinator_api.group.group import Group
 from coordinator_api.group.heartbeats import answer

@@ -20,9 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.errors import StreamsError
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.snapshot import Member
-from assignor.steering import Steering
+from assignor.task_assignors.steering import Steering
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group import events
 from coordinator_api.group.description import DescribedMember

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import StreamsError
-from assignor.snapshot import Member, RebalanceResult
+from assignor.pipeline.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.types import AssignorErrorCode, Role, TaskId
 from coordinator_api.group.description import DescribedTask

@@ -9,8 +9,8 @@ from types import FrameType
 
 import pytest
 
+from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
-from assignor.snapshot import RebalanceResult
 from coordinator_api.group.events import (
     AssignmentComputed,
     ConnectionLost,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import InputError
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
-from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.events import LastJoin
 from coordinator_api.group.group_levers import Lever, LeverName, OperatorDecision

@@ -15,7 +15,7 @@ from coordinator_api.http.app import create_app
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.web.pages import WEB_PAGES
 from coordinator_client.access.principals import Principal, Right
-from coordinator_client.access.tokens import TokenEntry, digest_of, format_entries
+from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.store.databases import settings_for
 
@@ -44,11 +44,11 @@ async def tenants(
     directory: Path, principals: Mapping[str, tuple[Right, str]], **changes: object
 ) -> AsyncIterator[Tenants]:
     """`principals`: name to right and group prefix. `changes`: of the settings."""
-    entries = (
-        TokenEntry(Principal(name, right, prefix), digest_of(name.encode()))
+    entries = ";".join(
+        format_entry(TokenEntry(Principal(name, right, prefix), digest_of(name.encode())))
         for name, (right, prefix) in principals.items()
     )
-    changes = {"group_initial_rebalance_delay_ms": 0, "auth_tokens": format_entries(entries), **changes}
+    changes = {"group_initial_rebalance_delay_ms": 0, "auth_tokens": entries, **changes}
     async with AsyncExitStack() as stack:
         app = create_app(settings_for(directory, **changes), pages=WEB_PAGES)
         await stack.enter_async_context(app.router.lifespan_context(app))

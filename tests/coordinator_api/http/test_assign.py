@@ -1,4 +1,6 @@
-"""`POST /v1/assign` runs what Kafka's leader ran; what it refuses, `POST /v1/simulate` refuses too."""
+"""`POST /v1/assign` runs what Kafka's leader ran, and `POST /v1/simulate` forecasts as `simulate` does, within bounds.
+What one refuses, the other refuses too.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,31 @@ import gzip
 import itertools
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from assignor.decisions import DecisionLog
 from assignor.errors import IllegalStateError
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
+from coordinator_api.errors import AssignorNotListed
+from coordinator_api.http.computations import simulate
+from coordinator_api.runtime.definitions import DocumentBounds
+from rebalance_analysis.rerun import parse_recorded
+from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
 from tests.checkout import ROOT, VECTORS
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.recorded import document as recorded_document
 
 BOTH_CALLS = pytest.mark.parametrize("call", ["assign", "simulate"])
 
 
 def lines(name: str, count: int) -> Iterator[dict[str, Any]]:
     with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as stream:
-        for line in itertools.islice(stream, count):
-            yield json.loads(line)
+        yield from map(json.loads, itertools.islice(stream, count))
 
 
 def line(name: str) -> dict[str, Any]:
@@ -46,21 +54,17 @@ def test_should_decide_a_whole_rebalance_as_kafka_did(client: httpx.Client) -> N
         assert output["error"] == document["output"]["error"]
 
 
-def broken(document: dict[str, Any], **changes: object) -> dict[str, Any]:
-    return {**document, **changes}
-
-
 @BOTH_CALLS
 @pytest.mark.parametrize(
     "document, where",
     [
         ({}, "format"),
-        (broken(line("placements"), format="placement/2"), "format"),
-        (broken(line("placements"), tasks=["zero"]), "tasks[0]"),
-        (broken(line("placements"), clients={}), "clients"),
-        (broken(line("placements"), surprise=1), "surprise"),
-        (broken(line("rebalances"), now_ms=-1), "now_ms"),
-        (broken(line("rebalances"), input={**line("rebalances")["input"], "members": {}}), "input.members"),
+        ({**line("placements"), "format": "placement/2"}, "format"),
+        ({**line("placements"), "tasks": ["zero"]}, "tasks[0]"),
+        ({**line("placements"), "clients": {}}, "clients"),
+        ({**line("placements"), "surprise": 1}, "surprise"),
+        ({**line("rebalances"), "now_ms": -1}, "now_ms"),
+        ({**line("rebalances"), "input": {**line("rebalances")["input"], "members": {}}}, "input.members"),
     ],
 )
 def test_should_say_which_field_is_wrong(client: httpx.Client, document: dict[str, Any], where: str, call: str) -> None:
@@ -156,3 +160,105 @@ def test_should_say_at_its_place_why_a_listed_class_places_nothing(
     assert problem(response) == (422, "INVALID_REQUEST")
     assert response.json()["where"] == "placement"
     assert response.json()["detail"] == "placement: IllegalStateException: no client has room"
+
+
+def recorded_rebalance() -> dict[str, Any]:
+    """Nine probing rebalances and as many follow-ups until the group is stable."""
+    return recorded_document("recordings/wcflow.jsonl.gz", "wcflow.3")
+
+
+def test_should_forecast_a_recorded_rebalance(client: httpx.Client) -> None:
+    recorded = recorded_rebalance()
+
+    response = client.post("/v1/simulate", json=recorded)
+
+    ahead = forecast(parse_recorded(recorded))
+    expected = json.loads(json.dumps(forecast_document(ahead, ForecastModel())))
+    assert (response.status_code, response.json()) == (200, {"id": "wcflow.3", "forecast": expected})
+    assert (expected["end"], expected["probing_rounds"], len(expected["rounds"])) == ("stable", 9, 18)
+
+
+def test_should_forecast_a_placement_problem(client: httpx.Client) -> None:
+    recorded = line("placements")
+
+    answer = client.post("/v1/simulate", json=recorded).json()
+
+    expected = forecast_document(forecast(parse_recorded(recorded)), ForecastModel())
+    assert answer == {"id": recorded["id"], "forecast": json.loads(json.dumps(expected))}
+
+
+def test_should_take_every_number_of_the_model_from_the_query(client: httpx.Client) -> None:
+    model = ForecastModel(1234.5, 99, 7, 250, 10_000, 300_000, 0.25, 42)
+    query: dict[str, str | int | float] = {
+        "restore_records_per_s": 1234.5,
+        "standby_records_per_s": 99,
+        "appended_records_per_s": 7,
+        "rebalance_ms": 250,
+        "session_timeout_ms": 10_000,
+        "state_cleanup_delay_ms": 300_000,
+        "jitter": 0.25,
+        "seed": 42,
+    }
+
+    answer = client.post("/v1/simulate", params={**query, "max_rounds": 5}, json=recorded_rebalance()).json()
+
+    expected = forecast_document(forecast(parse_recorded(recorded_rebalance()), model, max_rounds=5), model)
+    assert answer["forecast"] == json.loads(json.dumps(expected))
+    assert (answer["forecast"]["end"], answer["forecast"]["model"]) == ("out of rounds", query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"max_rounds": "0"},
+        {"max_rounds": "1001"},
+        {"max_rounds": "many"},
+        {"restore_records_per_s": "0"},
+        {"standby_records_per_s": "nan"},
+        {"appended_records_per_s": "-1"},
+        {"appended_records_per_s": "inf"},
+        {"rebalance_ms": "-1"},
+        {"session_timeout_ms": "2147483648"},
+        {"state_cleanup_delay_ms": "0.5"},
+        {"jitter": "1.5"},
+        {"seed": "9223372036854775808"},
+    ],
+)
+def test_should_say_which_number_is_out_of_bounds(client: httpx.Client, query: dict[str, str]) -> None:
+    response = client.post("/v1/simulate", params=query, json=recorded_rebalance())
+
+    assert problem(response) == (422, "INVALID_REQUEST")
+    assert response.json()["errors"][0]["where"] == f"query.{next(iter(query))}"
+
+
+def test_should_name_a_class_that_is_not_allowed_before_anything_that_takes_time() -> None:
+    large = {**line("placements"), "assignor": "os:system"}
+
+    with pytest.raises(AssignorNotListed):
+        simulate(large, DocumentBounds(max_partitions=1, max_subtopologies=1), ForecastModel(), None)
+
+
+def test_should_end_with_an_error_when_the_leader_would(client: httpx.Client) -> None:
+    recorded = recorded_rebalance()
+    recorded["input"]["cluster"]["topics"] = {}
+
+    answer = client.post("/v1/simulate", json=recorded).json()["forecast"]
+
+    assert (answer["end"], answer["rounds"]) == ("error", [])
+    assert answer["error"] == "every member is sent the error INCOMPLETE_SOURCE_TOPIC_METADATA"
+
+
+def test_should_not_do_more_work_than_one_rebalance_of_the_largest_group(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, "--group-max-partitions", "150") as service, service.client() as http:
+        bounded = http.post("/v1/simulate", json=recorded_rebalance()).json()["forecast"]
+        asked = http.post("/v1/simulate", params={"max_rounds": 5}, json=recorded_rebalance())
+        large = line("placements")
+        next(iter(large["clients"].values()))["capacity"] = 2**31 - 1
+        next(iter(large["clients"].values()))["consumers"] = []
+        refused = http.post("/v1/simulate", json=large)
+
+    assert (bounded["end"], len(bounded["rounds"])) == ("out of rounds", 2)
+    assert problem(asked) == (422, "INVALID_REQUEST")
+    assert asked.json()["where"] == "max_rounds"
+    assert problem(refused) == (422, "INVALID_REQUEST")
+    assert refused.json()["where"] == "clients"

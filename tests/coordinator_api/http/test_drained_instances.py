@@ -70,6 +70,8 @@ def test_should_promote_warm_ups_before_the_probing_deadline_when_it_is_switched
         second.works()
 
     assert len(first.active) + len(second.active) == 4
+    reasons = [each["reason"] for each in client.get(f"{first.path}/rebalances").json()["rebalances"]]
+    assert "the warm-ups have caught up" in reasons
 
 
 def test_should_say_what_a_drain_waits_for_while_its_rebalance_is_held_and_after_it_was_discarded(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from typing import Any
-from urllib.parse import quote, quote_from_bytes
 
 import httpx
 import pytest
@@ -13,13 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, settled_member, subscription
-from tests.coordinator_api.http.changed_documents import RECORDINGS, one_change, values
+from tests.coordinator_api.http.changed_documents import RECORDINGS, one_change
 from tests.coordinator_api.service_process import ServiceProcess
 
 one_client = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 """All cases of a test share its client."""
-
-segments = st.binary(min_size=1, max_size=12).map(quote_from_bytes) | st.text("ab/.%-_", min_size=1).map(quote)
 
 
 def served_or_refused(response: httpx.Response, case: object) -> None:
@@ -40,34 +37,6 @@ def post(client: httpx.Client, method: str, path: str, document: object) -> http
 def member(service: ServiceProcess) -> HttpMember:
     client = service.client()
     return settled_member(client)
-
-
-@one_client
-@given(st.data())
-def test_should_survive_random_requests(client: httpx.Client, member: HttpMember, data: st.DataObject) -> None:
-    group = data.draw(st.sampled_from([member.path]) | segments.map(lambda text: f"/v1/groups/{text}"))
-    tail = data.draw(
-        st.sampled_from(["", "/drain", "/subscriptions", "/rebalances", "/rebalances/1", "/rebalances/1/explain"])
-        | segments.map(lambda text: f"/members/{text}/assignment")
-        | segments.map(lambda text: f"/members/{text}/heartbeat")
-        | segments.map(lambda text: f"/{text}")
-    )
-    # a drain would stop the member, a delete takes the group: both are tested where they belong
-    methods = ["GET", "PUT", "PATCH", "OPTIONS", "HEAD"] + (["POST"] if tail != "/drain" else [])
-    method = data.draw(st.sampled_from(methods))
-    query = data.draw(
-        st.dictionaries(st.sampled_from(["task", "limit", "before", "min_generation"]), st.text(max_size=8))
-    )
-    body = data.draw(st.binary(max_size=60) | values.map(lambda value: json.dumps(value).encode("ascii")))
-    kind = data.draw(
-        st.sampled_from(["application/json", "text/plain", "application/x-www-form-urlencoded", "x", "ä/ö"])
-    )
-    case = (method, group + tail, query, body, kind)
-    headers = [(b"content-type", kind.encode("latin-1"))]
-    response = client.request(method, group + tail, params=query, content=body, headers=headers)
-
-    if method != "HEAD":
-        served_or_refused(response, case)
 
 
 @one_client

@@ -230,10 +230,3 @@ def test_should_say_at_which_byte_a_body_is_not_json(client: httpx.Client, body:
 
     assert problem(response) == (422, "INVALID_REQUEST")
     assert response.json()["offset"] == offset
-
-
-@pytest.mark.parametrize(
-    "body", [b"[]", b"3", b"null", b"[" * 100_000, b'{"a": "\\ud800"}', b'{"a": ' + b"9" * 5_000 + b"}"]
-)
-def test_should_refuse_json_that_is_no_usable_object(client: httpx.Client, body: bytes) -> None:
-    assert problem(client.put("/v1/groups/refused", content=body)) == (422, "INVALID_REQUEST")

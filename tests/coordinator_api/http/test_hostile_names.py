@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,13 +182,13 @@ def test_should_have_as_many_time_series_after_a_hundred_names_as_before(client:
     assert series() == before
 
 
-def test_should_keep_a_hostile_name_of_a_member_out_of_its_id(client: httpx.Client) -> None:
-    member = HttpMember(client, new_group(client), client_id=ESCAPES, group_instance_id="\x1b[31m\n")
-    joined = member.subscribe()
+@pytest.mark.parametrize("name", [ESCAPES, "\x1b[31m\n", "x" * 1_000, "\U0001f600" * 1_000, "a/b\0c"])
+@pytest.mark.parametrize("field", ["client_id", "group_instance_id"])
+def test_should_give_a_member_of_any_name_an_id_that_it_can_use(client: httpx.Client, field: str, name: str) -> None:
+    """A UUID is added to the name, and the whole was longer than a member id may be."""
+    member = HttpMember(client, new_group(client), **{field: name})
 
-    assert joined.status_code == 201
-    assert not set(joined.json()["member_id"]) - set(
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-    )
+    assert member.subscribe().status_code == 201
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", str(member.member_id))
     settle(member)
     assert member.leave().status_code == 204

@@ -83,40 +83,12 @@ NOWHERE = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        b"\x16\x03\x01\r\n\r\n",
-        b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    ],
-    ids=["no request", "no chunk"],
-)
-def test_should_answer_nothing_after_a_broken_request(bystander: Bystander, broken: bytes) -> None:
-    assert answers_to(bystander, broken + ALIVE * 10) == [b"400"]
-
-
-@pytest.mark.parametrize("size", [1, 4])
-def test_should_take_in_a_body_of_small_chunks(bystander: Bystander, size: int) -> None:
-    length = 20_000
-    body = b'{"instances": []}'.ljust(length)
-    head = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-    chunks = b"".join(b"%x\r\n%s\r\n" % (size, body[at : at + size]) for at in range(0, length, size))
-
-    assert answers_to(bystander, head + chunks + b"0\r\n\r\n") == [b"422"]
-
-
 def test_should_let_a_caller_send_on_who_was_answered_before_his_body_was_read(bystander: Bystander) -> None:
     """He may look for the answer only when all is sent."""
     body = b"x" * 4 * MEBIBYTE
     head = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
 
     assert answers_to(bystander, head + body + LAST) == [b"404", b"200"]
-
-
-def test_should_answer_a_request_that_asks_for_another_protocol(bystander: Bystander) -> None:
-    upgrade = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close, upgrade\r\nUpgrade: websocket\r\n\r\n"
-
-    assert answers_to(bystander, upgrade) == [b"200"]
 
 
 def test_should_answer_all_requests_that_were_sent_ahead_in_their_order(bystander: Bystander) -> None:

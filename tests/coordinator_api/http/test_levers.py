@@ -1,16 +1,17 @@
-"""The levers of a group over HTTP: what they do, what they refuse, and what the group's document says of them."""
+"""The levers of a group over HTTP: what they do and refuse, and what the group's document and history say of them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import HttpMember, new_group, problem, settled_member
+from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle, settled_member
+from tests.coordinator_api.held_rebalance import ADA, HOUR_MS, held_rebalance, last_rebalance
 
-ADA = {"User-Agent": "ada/1"}
+ADA_SAYS = "ada/1 at 127.0.0.1"
 OFF: dict[str, object] = {"hold": None, "rejoin_grace": None, "promotion": None, "pause": None, "drained": []}
-
-
 NO_TIMES: tuple[object, ...] = ({}, {"limit": 1_000}, [], 7)
 
 
@@ -27,15 +28,6 @@ def test_should_start_a_rebalance_with_the_reason_of_the_operator(client: httpx.
     assert (asked.status_code, asked.content) == (204, b"")
     assert (described["state"], described["reason"]) == ("PreparingRebalance", "the disk was replaced")
     assert member.heartbeat().json()["rejoin"] is True
-
-
-def test_should_refuse_to_rebalance_a_group_without_members(client: httpx.Client) -> None:
-    refused = client.post(f"/v1/groups/{new_group(client)}/rebalance")
-
-    assert problem(refused) == (404, "UNKNOWN_MEMBER_ID")
-    assert refused.json()["detail"] == (
-        "the group has no members, so there is nothing to rebalance; the first instance that joins starts one"
-    )
 
 
 def test_should_tell_members_of_a_pause_until_it_is_resumed(client: httpx.Client) -> None:
@@ -58,7 +50,7 @@ def test_should_tell_members_of_a_pause_until_it_is_resumed(client: httpx.Client
     assert (document["state"], document["condition"]) == ("Stable", "PAUSED")
     assert document["advice"].endswith("`assignor groups resume`.")
     assert described["pause"].pop("at_ms") > 0
-    assert described == {**OFF, "pause": {"by": "ada/1 at 127.0.0.1", "reason": "the database is being moved"}}
+    assert described == {**OFF, "pause": {"by": ADA_SAYS, "reason": "the database is being moved"}}
     assert member.heartbeat().json() == before
     assert levers_of(client, member) == OFF
 
@@ -77,10 +69,6 @@ def test_should_refuse_a_large_body_of_a_lever(client: httpx.Client) -> None:
     assert problem(client.put("/v1/groups/g/rejoin-grace", json=body)) == (413, "MESSAGE_TOO_LARGE")
 
 
-def test_should_show_all_levers_off_at_first(client: httpx.Client) -> None:
-    assert levers_of(client, settled_member(client)) == OFF
-
-
 def test_should_say_what_a_drained_instance_waits_for_and_when_it_can_be_stopped(client: httpx.Client) -> None:
     member = settled_member(client)
     at = f"{member.path}/drain"
@@ -93,7 +81,7 @@ def test_should_say_what_a_drained_instance_waits_for_and_when_it_can_be_stopped
 
     assert (asked.status_code, ended.status_code) == (204, 204)
     assert first == listed[0]
-    assert (first["by"], first["reason"], first["safe_to_stop"]) == ("ada/1 at 127.0.0.1", "the disk", False)
+    assert (first["by"], first["reason"], first["safe_to_stop"]) == (ADA_SAYS, "the disk", False)
     assert [each["why"] for each in first["missing"]][-1] == "a rebalance is under way"
     assert problem(unknown) == (404, "UNKNOWN_MEMBER_ID")
     assert levers_of(client, member) == OFF
@@ -111,17 +99,6 @@ def test_should_refuse_to_drain_what_the_group_does_not_have(client: httpx.Clien
     assert client.get(member.path).json()["draining"] is False
 
 
-def test_should_say_who_switched_promotion_on(client: httpx.Client) -> None:
-    member = settled_member(client)
-
-    assert client.put(f"{member.path}/promotion", params={"reason": "soon"}, headers=ADA).status_code == 204
-    promotion = client.get(member.path).json()["levers"]["promotion"]
-    assert client.delete(f"{member.path}/promotion").status_code == 204
-
-    assert (promotion["by"], promotion["reason"]) == ("ada/1 at 127.0.0.1", "soon")
-    assert levers_of(client, member) == OFF
-
-
 @pytest.mark.parametrize(
     ("lever", "body"),
     [
@@ -135,3 +112,104 @@ def test_should_refuse_a_time_that_is_none(client: httpx.Client, lever: str, bod
 
     assert problem(client.put(f"{path}/{lever}", json=body)) == (422, "INVALID_REQUEST")
     assert client.get(path).json()["levers"] == OFF
+
+
+def _times(said: Any, *names: str) -> list[int]:
+    return [said.pop(name) for name in names]
+
+
+def test_should_hold_a_rebalance_that_takes_tasks_from_a_living_owner(client: httpx.Client) -> None:
+    first, second = held_rebalance(client)
+
+    described = client.get(first.path).json()
+    held = described["held_rebalance"]
+
+    since_ms, until_ms = _times(held, "since_ms", "until_ms")
+    assert until_ms - since_ms == HOUR_MS
+    assert held == {"generation_id": 2, "outcome": "follow-up", "tasks_to_move": held["tasks_to_move"]}
+    assert len(held["tasks_to_move"]) == 2
+    assert described["state"] == "CompletingRebalance"
+    assert described["advice"] == (
+        f"Look at the rebalance of generation 2 with `assignor groups held {described['group_id']}`, then approve or "
+        "discard it. Members keep the tasks they have meanwhile."
+    )
+    assert described["levers"]["hold"].pop("at_ms") > 0
+    assert described["levers"]["hold"] == {"time_limit_ms": HOUR_MS, "by": ADA_SAYS, "reason": "a sale"}
+    assert first.heartbeat().json() == {
+        "state": "CompletingRebalance",
+        "rejoin": False,
+        "stop": False,
+        "generation_id": 2,
+    }
+    assert [one.fetch(wait_ms=0).status_code for one in (first, second)] == [204, 204]
+
+
+def test_should_tell_what_a_held_rebalance_would_change(client: httpx.Client) -> None:
+    first, second = held_rebalance(client)
+
+    answer = client.get(f"{first.path}/hold").json()
+
+    held = answer["held"]
+    actives = [(each["task"], each["active"]) for each in held["difference"]["tasks"]]
+    moved = [(task, active) for task, active in actives if active["from"] != active["to"]]
+    there_and_back = {"from": first.process_id, "to": second.process_id}
+    assert moved == [(task, there_and_back) for task in held["tasks_to_move"]]
+    assert held["difference"]["active_elsewhere"] == 2
+    assert held["forecast"]["end"] == "stable"
+    assert held["forecast"]["active_moves"] == 2
+    assert answer["hold"]["time_limit_ms"] == HOUR_MS
+
+
+def test_should_carry_out_what_is_approved_and_say_so_in_the_history(client: httpx.Client) -> None:
+    first, second = held_rebalance(client)
+    waiting = last_rebalance(first)
+
+    approved = client.post(f"{first.path}/approve", params={"generation": 2, "reason": "looks good"}, headers=ADA)
+    stored = last_rebalance(first)
+
+    assert (approved.status_code, approved.json()) == (200, {"generation_id": 2})
+    assert waiting["outcome"] == "held"
+    hold: Any = waiting["hold"]
+    assert hold.pop("since_ms") > 0
+    assert hold == {"ended": None, "by": None, "at_ms": None, "reason": None}
+    assert stored["outcome"] == "follow-up"
+    hold = stored["hold"]
+    since_ms, at_ms = _times(hold, "since_ms", "at_ms")
+    assert since_ms <= at_ms
+    assert hold == {"ended": "approved", "by": ADA_SAYS, "reason": "looks good"}
+    assert (first.fetch().status_code, second.fetch().status_code) == (200, 200)
+    assert first.followup, "what it gives up is handed out next"
+    settle(first, second)
+    assert (len(first.active), len(second.active)) == (2, 2)
+    assert client.get(f"{first.path}/hold").json()["held"] is None
+
+
+def test_should_refuse_to_rebalance_a_group_without_members(client: httpx.Client) -> None:
+    refused = client.post(f"/v1/groups/{new_group(client)}/rebalance")
+
+    assert problem(refused) == (404, "UNKNOWN_MEMBER_ID")
+    assert refused.json()["detail"] == (
+        "the group has no members, so there is nothing to rebalance; the first instance that joins starts one"
+    )
+
+
+def test_should_refuse_another_generation_than_the_one_that_waits(client: httpx.Client) -> None:
+    first, _ = held_rebalance(client)
+
+    refused = client.post(f"{first.path}/approve", params={"generation": 1})
+
+    assert problem(refused) == (409, "ILLEGAL_GENERATION")
+    assert refused.json()["detail"] == ("generation 1 does not wait for approval; generation 2 does: look at that one")
+
+
+def test_should_refuse_when_nothing_waits_and_when_no_reason_is_given(client: httpx.Client) -> None:
+    path = f"/v1/groups/{new_group(client)}"
+
+    assert problem(client.post(f"{path}/approve")) == (409, "ILLEGAL_GENERATION")
+    assert problem(client.post(f"{path}/discard", params={"reason": "no"})) == (409, "ILLEGAL_GENERATION")
+    assert problem(client.post("/v1/groups/nobodys/discard")) == (404, "GROUP_ID_NOT_FOUND")
+    unexplained = client.post(f"{path}/discard")
+    assert problem(unexplained) == (422, "INVALID_REQUEST")
+    assert unexplained.json()["detail"] == (
+        "query.reason: say why the rebalance is discarded, for those who find it in the history"
+    )

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -46,24 +47,13 @@ def narrow_client(narrow: ServiceProcess) -> Iterator[httpx.Client]:
         yield http
 
 
-def test_should_refuse_a_body_that_is_announced_too_large(narrow_client: httpx.Client) -> None:
-    response = narrow_client.put("/v1/groups/g", content=b" " * (MAX_BYTES + 1))
+def test_should_take_a_body_of_just_the_limit_and_none_that_is_larger(narrow_client: httpx.Client) -> None:
+    body = json.dumps(definition()).encode().ljust(MAX_BYTES)
+    announced = narrow_client.put("/v1/groups/just-right", content=body + b" ")
+    chunked = narrow_client.put("/v1/groups/just-right", content=iter([body, b" "]))
 
-    assert problem(response) == (413, "MESSAGE_TOO_LARGE")
-
-
-def test_should_refuse_a_chunked_body_that_grows_too_large(narrow_client: httpx.Client) -> None:
-    response = narrow_client.put("/v1/groups/g", content=(b" " * 1_024 for _ in range(MAX_BYTES // 1_024 + 1)))
-
-    assert problem(response) == (413, "MESSAGE_TOO_LARGE")
-
-
-def test_should_take_a_body_of_just_the_limit(narrow_client: httpx.Client) -> None:
-    body = json.dumps(definition()).encode()
-
-    response = narrow_client.put("/v1/groups/just-right", content=body + b" " * (MAX_BYTES - len(body)))
-
-    assert response.status_code == 201
+    assert problem(announced) == problem(chunked) == (413, "MESSAGE_TOO_LARGE")
+    assert narrow_client.put("/v1/groups/just-right", content=body).status_code == 201
 
 
 def test_should_give_up_on_a_body_that_does_not_arrive(narrow: ServiceProcess) -> None:
@@ -122,40 +112,47 @@ def test_should_cut_a_wait_down_to_the_longest_allowed(narrow_client: httpx.Clie
     assert member.fetch(wait_ms=86_400_000, min_generation=member.generation_id + 1).status_code == 204
 
 
-def test_should_refuse_a_few_bytes_that_ask_for_very_many_partitions(narrow_client: httpx.Client) -> None:
-    many = {"brokers": [], "topics": {"events": {"partitions": 1_001, "replicas": None, "leaders": None}}}
-    rebalance = {
-        "format": "rebalance/1",
-        "id": "many",
-        "group_id": "many",
-        "generation_id": 1,
-        "now_ms": 1,
-        "source": "generated",
-        "input": {**definition(), "cluster": many, "leader_process_id": None, "members": {}},
-    }
-
-    declared = narrow_client.put("/v1/groups/many", json=definition(cluster=many))
-    assigned = narrow_client.post("/v1/assign", json=rebalance)
-
-    assert problem(declared) == problem(assigned) == (422, "INVALID_REQUEST")
-    assert "1005 partitions are more than group.max.partitions, 1000" in declared.json()["detail"]
+def _events(partitions: int) -> dict[str, object]:
+    """The cluster of a definition, with so many partitions of its input topic."""
+    return {"brokers": [], "topics": {"events": {"partitions": partitions, "replicas": None, "leaders": None}}}
 
 
-def test_should_refuse_a_few_bytes_that_ask_for_very_many_tasks(narrow_client: httpx.Client) -> None:
-    """Each of two subtopologies has 501, because the second reads what the first writes."""
-    between = {"name": "between", "partitions": None}
-    nothing: dict[str, object] = {"repartition_sink_topics": [], "stores": []}
-    writer = {"id": 0, "source_topics": ["events"], "repartition_source_topics": [], "sink_topics": ["between"]}
-    reader = {"id": 1, "source_topics": ["between"], "repartition_source_topics": [between], "sink_topics": []}
-    document = definition(
-        cluster={"brokers": [], "topics": {"events": {"partitions": 501, "replicas": None, "leaders": None}}},
-        topology={"subtopologies": [{**nothing, **writer}, {**nothing, **reader}], "copartition_groups": []},
-    )
+_NOTHING: dict[str, object] = {"repartition_sink_topics": [], "stores": []}
+_WRITER = {"id": 0, "source_topics": ["events"], "repartition_source_topics": [], "sink_topics": ["between"]}
+_BETWEEN = {"repartition_source_topics": [{"name": "between", "partitions": None}]}
+_READER = {"id": 1, "source_topics": ["between"], **_BETWEEN, "sink_topics": []}
+_TWO = [{**_NOTHING, **_WRITER}, {**_NOTHING, **_READER}]
+_MANY = [{**definition()["topology"]["subtopologies"][0], "id": number} for number in range(1_001)]
 
-    refused = narrow_client.put("/v1/groups/many", json=document)
 
-    assert problem(refused) == (422, "INVALID_REQUEST")
-    assert "topology: 1002 tasks are more than group.max.partitions, 1000" in refused.json()["detail"]
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"cluster": _events(1_001)}, "1005 partitions are more than group.max.partitions, 1000"),
+        # each of the two subtopologies has 501, because the second reads what the first writes
+        (
+            {"cluster": _events(501), "topology": {"subtopologies": _TWO, "copartition_groups": []}},
+            "1002 tasks are more than group.max.partitions, 1000",
+        ),
+        (
+            {"topology": {"subtopologies": _MANY, "copartition_groups": []}},
+            "1001 are more than group.max.subtopolog",
+        ),
+    ],
+)
+def test_should_refuse_a_document_that_asks_for_very_much(
+    narrow: ServiceProcess, client: httpx.Client, changes: dict[str, Any], why: str
+) -> None:
+    many = definition(**changes)
+    named = {"format": "rebalance/1", "id": "many", "group_id": "many", "generation_id": 1, "now_ms": 1}
+    rebalance = {**named, "source": "kafka", "input": {**many, "leader_process_id": None, "members": {}}}
+    bodies = {"PUT /v1/groups/many": many, "POST /v1/assign": rebalance, "POST /v1/simulate": rebalance}
+    with narrow.client() as narrow_client:
+        for call, body in bodies.items():
+            method, path = call.split()
+            answer = (client if len(str(body)) > MAX_BYTES else narrow_client).request(method, path, json=body)
+            assert problem(answer) == (422, "INVALID_REQUEST"), call
+            assert why in answer.json()["detail"]
 
 
 @pytest.fixture
@@ -213,21 +210,6 @@ def test_should_not_keep_a_process_for_each_caller_who_hung_up(
     new_group(narrow_client)  # asks for its worker after those callers did
     workers = [child for server in children(narrow.process.pid) for child in children(server)]
     assert len(workers) <= 3 + 4, "the places for one computation, two readers and at most four rebalances"
-
-
-def test_should_refuse_a_definition_with_too_many_subtopologies(client: httpx.Client) -> None:
-    one = definition()["topology"]["subtopologies"][0]
-    topology = {"subtopologies": [{**one, "id": number} for number in range(1_001)], "copartition_groups": []}
-    many = {**definition(), "topology": topology}
-
-    for refused in (
-        client.put("/v1/groups/many", json=many),
-        client.post("/v1/assign", json={"format": "rebalance/1", "input": many}),
-        client.post("/v1/simulate", json={"format": "rebalance/1", "input": many}),
-        client.post("/v1/groups/many/rebalances", json={"format": "rebalance/1", "input": many}),
-    ):
-        assert problem(refused) == (422, "INVALID_REQUEST")
-        assert "1001 are more than group.max.subtopologies, 1000" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(

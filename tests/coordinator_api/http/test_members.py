@@ -1,10 +1,11 @@
-"""What a member calls: subscribe, fetch, heartbeat, leave; the happy path, the long poll, and each refusal."""
+"""What a member calls: subscribe, fetch, heartbeat with notices, leave; the long poll, and each refusal."""
 
 from __future__ import annotations
 
 import base64
 import threading
 import time
+from typing import Any
 
 import httpx
 import pytest
@@ -18,7 +19,6 @@ from tests.coordinator_api.group_members import (
     settled_member,
     subscription,
 )
-from tests.coordinator_api.service_process import ServiceProcess
 
 
 def test_should_hand_out_member_ids_and_every_task_once(client: httpx.Client) -> None:
@@ -47,15 +47,6 @@ def test_should_hold_a_fetch_until_the_assignment_is_there(client: httpx.Client)
 
     assert (not_yet.status_code, not_yet.content) == (204, b"")
     assert (held.status_code, held.json()["generation_id"]) == (200, 1)
-
-
-def test_should_answer_204_when_the_wait_is_over(service: ServiceProcess, client: httpx.Client) -> None:
-    member = settled_member(client)
-
-    started = time.monotonic()
-    response = member.fetch(wait_ms=300, min_generation=member.generation_id + 1)
-
-    assert (response.status_code, time.monotonic() - started >= 0.3) == (204, True)
 
 
 def test_should_give_the_bytes_alone_to_who_accepts_octets(client: httpx.Client) -> None:
@@ -90,14 +81,6 @@ def test_should_remove_a_member_whose_session_runs_out_and_give_its_tasks_away(c
     assert client.get(f"{lively.path}/rebalances").json()["rebalances"][0]["reason"] == "member-removed"
 
 
-def test_should_not_count_a_held_fetch_as_a_sign_of_life(client: httpx.Client) -> None:
-    member = settled_member(client, session_timeout_ms=500)
-
-    held = member.fetch(wait_ms=20_000, min_generation=member.generation_id + 1)
-
-    assert problem(held) == (404, "UNKNOWN_MEMBER_ID")
-
-
 @pytest.mark.parametrize("cut", [0, 1, 2, 20, 40])
 def test_should_say_at_which_byte_a_subscription_cannot_be_read(client: httpx.Client, cut: int) -> None:
     group_id = new_group(client)
@@ -108,32 +91,6 @@ def test_should_say_at_which_byte_a_subscription_cannot_be_read(client: httpx.Cl
     assert problem(response) == (422, "INVALID_REQUEST")
     assert response.json()["where"] == "subscription"
     assert 0 <= response.json()["offset"] <= cut
-
-
-def test_should_refuse_a_subscription_without_user_data(client: httpx.Client) -> None:
-    no_user_data = bytes.fromhex("0000 00000000 ffffffff")
-
-    response = HttpMember(client, new_group(client)).subscribe(subscription=base64.b64encode(no_user_data).decode())
-
-    assert problem(response) == (422, "INVALID_REQUEST")
-    assert "user data" in response.json()["detail"]
-
-
-def test_should_ignore_a_few_fields_of_a_later_release_in_every_call_of_a_member(client: httpx.Client) -> None:
-    later = {f"later{number}": "x" * 200 for number in range(16)}
-    member = HttpMember(client, new_group(client))
-
-    joined = member.subscribe(**later)  # type: ignore[arg-type]
-    settle(member)
-    rejoined = member.subscribe(**later)  # type: ignore[arg-type]
-    settle(member)
-    beat = member.heartbeat(**later)
-    beats = {str(member.member_id): {"generation_id": member.generation_id}}
-    process_beat = client.post(f"{member.path}/heartbeat", json={"members": beats, **later})
-    left = client.request("DELETE", f"{member.path}/members/{member.member_id}", json=later)
-
-    answers = (joined, rejoined, beat, process_beat, left)
-    assert [answer.status_code for answer in answers] == [201, 200, 200, 200, 204]
 
 
 def process_beat(*members: HttpMember, known: str | None = None, wait_ms: int = 0) -> httpx.Response:
@@ -173,3 +130,36 @@ def test_should_answer_one_heartbeat_for_all_members_of_a_process_and_hold_it_un
     assert members == {first.member_id: quiet, second.member_id: quiet}
     assert with_stranger["code"] == "UNKNOWN_MEMBER_ID"
     assert answers[0].json()["members"][first.member_id]["rejoin"] is True
+
+
+DROPPED = {"code": "RECORDS_DROPPED", "text": "late for a closed window, SUM: 1,300", "count": 1_300, "at_ms": 1}
+
+
+@pytest.fixture
+def member(client: httpx.Client) -> HttpMember:
+    return settled_member(client, new_group(client, partitions=2), client_id="worker-1")
+
+
+def beat(member: HttpMember, *notices: Any, member_id: str | None = None) -> httpx.Response:
+    members = {member_id or member.member_id: {"generation_id": member.generation_id}}
+    return member.client.post(f"{member.path}/heartbeat", json={"members": members, "notices": list(notices)})
+
+
+def told(member: HttpMember) -> Any:
+    return member.client.get(member.path).json()["notices"]
+
+
+def test_should_show_the_newest_that_a_process_told(member: HttpMember) -> None:
+    assert told(member) == []
+    assert beat(member, {**DROPPED, "count": 5}).status_code == 200
+    beat(member, DROPPED)
+    beat(member)
+    assert told(member) == [{"process_id": str(member.process_id), **DROPPED}]
+    group_id = member.path.rpartition("/")[2]
+    listed = member.client.get("/v1/groups").json()["groups"]
+    assert [each["notices"] for each in listed if each["group_id"] == group_id] == [1]
+
+
+def test_should_not_listen_to_a_member_that_is_not_in_the_group(member: HttpMember) -> None:
+    assert beat(member, DROPPED, member_id="somebody").status_code == 200
+    assert told(member) == []

@@ -4,14 +4,13 @@ as unexpected.
 
 from __future__ import annotations
 
-import gzip
 import json
 from http.client import HTTPResponse
 
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, settled_member
+from tests.coordinator_api.group_members import HttpMember, definition, problem, settled_member
 from tests.coordinator_api.http.hostile_callers import connect
 from tests.coordinator_api.service_process import ServiceProcess
 
@@ -43,48 +42,24 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 LONG = b"x" * 10_000
 
 OF_MEMBERS: dict[str, tuple[bytes, int]] = {
-    "text for a number": (request(BEAT, b'{"generation_id":"1"}'), 422),
-    "NaN": (request(BEAT, b'{"generation_id":1,"later":NaN}'), 422),
-    "minus infinity": (request(BEAT, b'{"generation_id":1,"later":-Infinity}'), 422),
-    "a float beyond all floats": (request(BEAT, b'{"generation_id":1,"later":1e999}'), 422),
-    "4,000 digits": (request(BEAT, b'{"generation_id":' + b"9" * 4_000 + b"}"), 422),
     "40,000 digits": (request(BEAT, b'{"generation_id":' + b"9" * 40_000 + b"}"), 422),
-    "an empty body": (request(BEAT), 422),
+    "NaN": (request(BEAT, b'{"generation_id":1,"later":NaN}'), 422),
     "null": (request(BEAT, b"null"), 422),
+    "half a surrogate pair": (request(BEAT, b'{"generation_id":1,"\\ud800":1}'), 422),
     "a list": (request(b"POST {group}/subscriptions", b"[]"), 422),
-    "two documents": (request(BEAT, b'{"generation_id":1} {}'), 422),
-    "a NUL behind the document": (request(BEAT, b'{"generation_id":1}\0'), 422),
     "a byte order mark": (request(BEAT, b'\xef\xbb\xbf{"generation_id":1}'), 422),
-    "UTF-16": (request(BEAT, '{"generation_id":1}'.encode("utf-16")), 422),
-    "Latin-1": (request(BEAT, '{"generation_id":1,"later":"ä"}'.encode("latin-1")), 422),
-    "half a surrogate pair": (request(b"POST {group}/subscriptions", b'{"client_id":"\\udfff"}'), 422),
-    "half a surrogate pair as a name": (request(BEAT, b'{"generation_id":1,"\\ud800":1}'), 422),
-    "just below the end of the stack": (
-        request(BEAT, b'{"generation_id":1,"later":' + b"[" * 980 + b"]" * 980 + b"}"),
-        422,
-    ),
     "no content type": (request(BEAT, b'{"generation_id":1}', b""), 422),
     "a form": (request(BEAT, b'{"generation_id":1}', b"Content-Type: multipart/form-data; boundary=x\r\n"), 422),
     "a content type of no letters": (request(BEAT, b'{"generation_id":1}', b"Content-Type: \xff\xfe\r\n"), 422),
-    "compressed by gzip": (
-        request(BEAT, gzip.compress(b'{"generation_id":1}'), JSON + b"Content-Encoding: gzip\r\n"),
-        415,
-    ),
     "compressed, it says": (request(BEAT, b'{"generation_id":1}', JSON + b"Content-Encoding: br\r\n"), 415),
     "a leave that is no object": (request(b"DELETE {me}", b"[]"), 422),
     "a compressed leave": (request(b"DELETE {me}", b"{}", JSON + b"Content-Encoding: br\r\n"), 415),
-    "nobody": (request(b"POST {group}/heartbeat", b'{"members":{"":{"generation_id":1}}}'), 422),
-    "a process of no members": (request(b"POST {group}/heartbeat", b'{"members":{}}'), 422),
     "a wait of -1": (request(b"GET {me}/assignment?wait_ms=-1"), 422),
-    "a wait of NaN": (request(b"GET {me}/assignment?wait_ms=NaN"), 422),
-    "a wait of 1e9": (request(b"GET {me}/assignment?wait_ms=1e9"), 422),
     "a wait of 30,000 digits": (request(b"GET {me}/assignment?wait_ms=" + b"9" * 30_000), 422),
     "a wait in Arabic": (request(b"GET {me}/assignment?wait_ms=%d9%a1"), 422),
-    "a generation of letters": (request(b"GET {me}/assignment?min_generation=x"), 422),
     "two waits": (request(b"GET {me}/assignment?wait_ms=0&wait_ms=x"), 422),
     "an instance of 10,000 characters": (request(b"GET {me}/assignment?group_instance_id=" + LONG), 422),
     "a member of 10,000 characters": (request(b"POST {group}/members/" + LONG + b"/heartbeat", b"{}"), 422),
-    "a leave of 10,000 characters": (request(b"DELETE {group}/members/" + LONG), 422),
     "a member with a slash": (request(b"POST {group}/members/a%2Fb/heartbeat", b'{"generation_id":1}'), 404),
     "a member with a NUL": (request(b"POST {group}/members/a%00b/heartbeat", b'{"generation_id":1}'), 404),
     "a member that is no UTF-8": (request(b"POST {group}/members/%ff/heartbeat", b'{"generation_id":1}'), 404),
@@ -93,44 +68,26 @@ OF_MEMBERS: dict[str, tuple[bytes, int]] = {
 OF_GROUPS: dict[str, tuple[bytes, int]] = {
     "a slash": (request(b"GET /v1/groups/a%2Fb"), 404),
     "a slash at the end": (request(b"GET /v1/groups/"), 404),
-    "two slashes": (request(b"GET //v1/groups"), 404),
     "a NUL": (request(b"PUT /v1/groups/a%00b", b"{}"), 422),
     "a line end": (request(b"GET /v1/groups/a%0a"), 422),
     "10,000 characters": (request(b"PUT /v1/groups/" + LONG, b"{}"), 422),
     "dots": (request(b"PUT /v1/groups/..", b"{}"), 422),
-    "escaped dots": (request(b"PUT /v1/groups/%2e%2e", b"{}"), 422),
     "letters beyond ASCII": (request(b"GET /v1/groups/%c3%a4"), 422),
-    "text instead of JSON": (
-        request(b"PUT {group}", json.dumps(definition()).encode(), b"Content-Type: text/plain\r\n"),
-        422,
-    ),
     "a form": (request(b"POST /v1/assign", b"a=b", b"Content-Type: application/x-www-form-urlencoded\r\n"), 422),
     "a compressed definition": (request(b"PUT {group}", b"{}", JSON + b"Content-Encoding: gzip\r\n"), 415),
-    "a letter behind the definition": (request(b"PUT {group}", json.dumps(definition()).encode() + b"x"), 422),
+    "a deep note": (request(b"POST /v1/assign", b'{"meta":' + b'{"a":' * 980 + b"1" + b"}" * 981), 422),
     "an infinite config": (
         request(b"PUT {group}", json.dumps(definition(configs={"topic.x": 7})).replace("7}", "1e999}").encode()),
         422,
     ),
-    "an application without a name": (request(b"PUT {group}", json.dumps(definition(application_id="")).encode()), 422),
-    "an application with a NUL": (request(b"PUT {group}", json.dumps(definition(application_id="a\0")).encode()), 422),
-    "an application of 10,000 letters": (
-        request(b"PUT {group}", json.dumps(definition(application_id="a" * 10_000)).encode()),
-        422,
-    ),
-    "a leader": (request(b"PUT {group}", json.dumps(definition(leader_process_id={})).encode()), 422),
-    "a deep note": (request(b"POST /v1/assign", b'{"meta":' + b'{"a":' * 980 + b"1" + b"}" * 981), 422),
-    "a page of NaN": (request(b"GET {group}/rebalances?limit=NaN"), 422),
     "a generation of 10,000 digits": (request(b"GET {group}/rebalances/" + b"9" * 10_000), 422),
     "a task of 200 digits": (request(b"GET {group}/rebalances/1/explain?task=0_" + b"9" * 200), 422),
     "an empty task": (request(b"GET {group}/rebalances/1/explain?task="), 422),
-    "a jitter of NaN": (request(b"POST /v1/simulate?jitter=NaN", b"{}"), 422),
-    "an infinite rate": (request(b"POST /v1/simulate?restore_records_per_s=Infinity", b"{}"), 422),
 }
 
 OF_HTTP: dict[str, tuple[bytes, int]] = {
     "OPTIONS": (request(b"OPTIONS {group}"), 405),
     "OPTIONS of everything": (request(b"OPTIONS *"), 404),
-    "TRACE": (request(b"TRACE {group}"), 405),
     "CONNECT": (request(b"CONNECT localhost:80"), 400),
     "another method": (request(b"PATCH {me}/heartbeat", b"{}"), 405),
     "a method that nobody knows": (request(b"FOO {group}"), 400),
@@ -139,17 +96,11 @@ OF_HTTP: dict[str, tuple[bytes, int]] = {
     "a length twice": (request(BEAT, b"{}", JSON + b"Content-Length: 2\r\n"), 400),
     "a length and chunks": (request(BEAT, b"2\r\n{}\r\n0\r\n\r\n", JSON + CHUNKED), 400),
     "a length of -1": (request(BEAT, b"{}", length=b"Content-Length: -1\r\n"), 400),
-    "a length of +2": (request(BEAT, b"{}", length=b"Content-Length: +2\r\n"), 400),
-    "a length of 30 digits": (request(BEAT, b"{}", length=b"Content-Length: " + b"9" * 30 + b"\r\n"), 400),
     "a length of 2 ** 63 - 1": (request(BEAT, b"{}", length=b"Content-Length: 9223372036854775807\r\n"), 413),
     "chunks of half a document": (request(BEAT, b'5\r\n{"gen\r\n0\r\n\r\n', length=CHUNKED), 422),
     "a chunk of no size": (request(BEAT, b"zz\r\n{}\r\n0\r\n\r\n", length=CHUNKED), 400),
-    "a chunk of 17 digits": (request(BEAT, b"f" * 17 + b"\r\n{}\r\n0\r\n\r\n", length=CHUNKED), 400),
-    "another transfer": (request(BEAT, b"{}", length=b"Transfer-Encoding: gzip\r\n"), 400),
     "a NUL in a header": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n", 400),
-    "a header in two lines": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400),
     "a space in the address": (b"GET /v1/groups/a b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-    "raw letters in the address": (request(b"GET /v1/groups/\xc3\xa4"), 400),
     "a body for nothing": (request(b"GET /livez", b"x" * 2_000), 413),
 }
 
@@ -183,14 +134,3 @@ def test_should_answer_head_like_any_other_method_that_an_address_has_not(
     refused = ask(service, request(b"HEAD " + member.path.encode()), "HEAD")
 
     assert (refused.status_code, refused.headers["content-type"]) == (405, "application/problem+json")
-
-
-@pytest.mark.parametrize("name", ["x" * 1_000, "\U0001f600" * 1_000, "a/b\0c"])
-@pytest.mark.parametrize("field", ["client_id", "group_instance_id"])
-def test_should_give_a_member_of_any_name_an_id_that_it_can_use(client: httpx.Client, field: str, name: str) -> None:
-    """A UUID is added to the name, and the whole was longer than a member id may be."""
-    named = HttpMember(client, new_group(client), **{field: name})
-
-    assert named.subscribe().status_code == 201
-    settle(named)
-    assert named.leave().status_code == 204

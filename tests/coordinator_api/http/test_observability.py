@@ -10,8 +10,6 @@ from typing import Any
 import httpx
 
 from coordinator_api.metrics import METRICS
-from coordinator_api.settings import setting_rows
-from tests.coordinator_api.documented_names import metrics_table, settings_table, undocumented
 from tests.coordinator_api.group_members import settled_member
 from tests.coordinator_api.http.endpoints import RIGHTS
 from tests.coordinator_api.http.hostile_callers import wait_for
@@ -106,11 +104,3 @@ def test_should_log_changes_as_json_with_group_generation_and_member(service: Se
     ]
     assert changes[1]["member"] == member.member_id
     assert (changes[3]["generation"], changes[3]["outcome"]) == (1, "stable")
-
-
-def test_should_tell_what_a_document_does_not_mention() -> None:
-    everything = settings_table() + metrics_table()
-
-    assert undocumented(everything) == []
-    assert undocumented(everything.replace("`group.max.size`", "")) == ["group.max.size"]
-    assert undocumented("") == [row.name for row in setting_rows()] + [metric.name for metric in METRICS]

@@ -65,11 +65,6 @@ def test_should_have_a_title_and_the_same_status_for_every_refusal_of_a_group() 
     }
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/version", "/openapi.json", "/v1/groups", "/v1/groups/a/hold"])
-async def test_should_have_no_address_with_a_line_break_behind_it(client: httpx.AsyncClient, path: str) -> None:
-    assert problem(await client.get(f"{path}%0A")) == (404, "RESOURCE_NOT_FOUND")
-
-
 async def test_should_hide_what_went_wrong_and_log_it_under_the_incident_it_names(
     client: httpx.AsyncClient, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,8 +6,8 @@ import pytest
 from starlette.types import Scope
 
 from coordinator_api.http.proxies import Proxies, PublicAddress, public_address, reference, way_to_root
+from coordinator_api.http.settings_sources import load
 from coordinator_api.settings import Settings, SettingsError
-from coordinator_api.settings_sources import load
 
 PROXY = "127.0.0.1"
 LOCAL = Settings().forwarded_allow_ips

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from jsonschema import Draft202012Validator
 from starlette.routing import Route
 
 from coordinator_api.http.app import create_app
@@ -19,8 +19,9 @@ from coordinator_api.web.pages import WEB_PAGES
 from coordinator_client.access.principals import Principal, Right
 from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
 from tests.checkout import ROOT
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, subscription
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
 from tests.coordinator_api.http.endpoints import RIGHTS
+from tests.coordinator_api.http.tenants import join_body
 from tests.coordinator_api.reported_rebalances import new_name, reported
 from tests.coordinator_api.service_process import ServiceProcess
 
@@ -58,17 +59,12 @@ Call = tuple[str, str]
 BEAT = {"generation_id": 1}
 
 
-def _join(_: Place) -> object:
-    raw = base64.b64encode(subscription("3f0c2b1e-6c1d-4a53-9a43-2f1f5e6b7a10")).decode("ascii")
-    return {"session_timeout_ms": _MS, "rebalance_timeout_ms": _MS, "subscription": raw}
-
-
 BODIES: dict[Call, Callable[[Place], object]] = {
     ("POST", "/v1/assign"): lambda _: reported("g", 1),
     ("POST", "/v1/simulate"): lambda _: reported("g", 1),
     ("PUT", "/v1/groups/{group}"): lambda _: definition(),
     ("POST", "/v1/groups/{group}/rebalances"): lambda place: reported(place.group, 1),
-    ("POST", "/v1/groups/{group}/subscriptions"): _join,
+    ("POST", "/v1/groups/{group}/subscriptions"): lambda _: join_body(),
     ("POST", "/v1/groups/{group}/heartbeat"): lambda place: {"members": {place.member: BEAT}},
     ("POST", "/v1/groups/{group}/members/{member}/heartbeat"): lambda _: BEAT,
     ("PUT", "/v1/groups/{group}/rejoin-grace"): lambda _: {"grace_ms": 1_000},
@@ -184,6 +180,7 @@ def test_should_let_everybody_make_the_calls_of_their_right_and_no_others(
 ) -> None:
     shared = _new_place(admin)
     before = admin.get(f"/v1/groups/{shared.group}/rebalances").json()
+    document = admin.get("/openapi.json").json()
     wrong = []
     with service.client(None if caller == STRANGER else caller) as client:
         for call in sorted(RIGHTS.keys() & built):
@@ -195,6 +192,8 @@ def test_should_let_everybody_make_the_calls_of_their_right_and_no_others(
                 sent = Sent("/v1/tokens", {"name": "other-one", "right": "reader", "groups": "other-*"})
             answer = _send(client, call[0], sent)
             found = 200 if answer.is_success or answer.is_redirect else answer.status_code
+            if answer.is_success and answer.content:
+                _check_as_described(document, call, answer)
             if found != expected:
                 wrong.append((call, expected, answer.status_code, answer.text))
 
@@ -202,6 +201,16 @@ def test_should_let_everybody_make_the_calls_of_their_right_and_no_others(
     assert admin.get(f"/v1/groups/{shared.group}/rebalances").json() == before
     listed = {each["name"] for each in admin.get("/v1/tokens").json()["tokens"]}
     assert shared.token in listed
+
+
+def _check_as_described(document: Any, call: Call, answer: httpx.Response) -> None:
+    """Its status, its type and its form are those of the OpenAPI document, which has no pages."""
+    if call[1] in document["paths"]:
+        operation = document["paths"][call[1]][call[0].lower()]
+        media_type = answer.headers["content-type"].partition(";")[0]
+        schema = operation["responses"][str(answer.status_code)]["content"][media_type]["schema"]
+        if media_type == "application/json":
+            Draft202012Validator({**schema, "components": document["components"]}).validate(answer.json())
 
 
 def test_should_have_a_right_for_every_address_and_nothing_else(built: set[tuple[str, str]]) -> None:
@@ -281,9 +290,3 @@ def test_should_not_tell_how_many_groups_others_have_when_there_are_enough(tmp_p
     assert problem(refused) == (429, "POLICY_VIOLATION")
     assert not re.search(r"\d", refused.json()["detail"])
     assert not re.search(r"\d", ready)
-
-
-def test_should_say_whose_token_declared_a_group(service: ServiceProcess, admin: httpx.Client) -> None:
-    place = _new_place(admin)
-
-    assert admin.get(f"/v1/groups/{place.group}").json()["declared_by"].startswith("admin, python-httpx/")

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import serialization
 
 from assignor.errors import InputError
 from coordinator_api.http.auth import Access
-from coordinator_api.settings_sources import load
+from coordinator_api.http.settings_sources import load
 from coordinator_client.access.principals import Principal, Right
-from coordinator_client.access.signed_tokens import UNKNOWN_KEY_EVERY_S, Issuer, SignedTokens
+from coordinator_client.access.signed_tokens import UNKNOWN_KEY_EVERY_S, IssuerSettings, SignedTokens
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.coordinator_api.http.oidc_issuer import AUDIENCE, ISSUER, KEYS, KeyServer, claims, published, signed
@@ -130,7 +130,7 @@ class Clock:
 def test_should_fetch_new_keys_beside_the_calls_and_keep_them_when_the_issuer_is_down(key_server: KeyServer) -> None:
     told: list[str] = []
     clock = Clock()
-    tokens = SignedTokens(Issuer(key_server.url, ISSUER, (AUDIENCE,)), told.append, clock)
+    tokens = SignedTokens(IssuerSettings(key_server.url, ISSUER, (AUDIENCE,)), told.append, clock)
     admin = Principal("payments", Right.ADMIN)
     tokens.refresh_if_due()
     known, new = signed().encode(), signed("later").encode()
@@ -189,7 +189,7 @@ def test_should_go_on_whatever_the_issuer_answers(answer: bytes, why: str) -> No
         thread = threading.Thread(target=answer_once, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/keys"
-        SignedTokens(Issuer(url, ISSUER, (AUDIENCE,)), told.append).refresh_if_due()
+        SignedTokens(IssuerSettings(url, ISSUER, (AUDIENCE,)), told.append).refresh_if_due()
         thread.join()
 
     (sentence,) = told
@@ -199,7 +199,7 @@ def test_should_go_on_whatever_the_issuer_answers(answer: bytes, why: str) -> No
 def test_should_not_repeat_the_password_of_a_url() -> None:
     told: list[str] = []
     url = "http://somebody:a-pass:word@127.0.0.1/keys"
-    SignedTokens(Issuer(url, ISSUER, (AUDIENCE,)), told.append).refresh_if_due()
+    SignedTokens(IssuerSettings(url, ISSUER, (AUDIENCE,)), told.append).refresh_if_due()
 
     (sentence,) = told
     assert "word" not in sentence

@@ -12,7 +12,7 @@ from coordinator_client.access.principals import Principal, Right
 from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settled_member
 from tests.coordinator_api.http.hostile_callers import held, wait_for
-from tests.coordinator_api.service_process import ServiceProcess, run_command
+from tests.coordinator_api.service_process import ServiceProcess
 
 
 def entry(name: str, right: Right, prefix: str = "", token: str | None = None) -> str:
@@ -244,16 +244,3 @@ def test_should_read_a_changed_file_and_keep_the_tokens_of_one_that_is_broken(tm
             assert status(service, "nobodys") == 401
         wait_for(lambda: any("auth.token.file" in line and "cannot be read" in line for line in service.log))
         assert len([line for line in service.log if "has no token" in line]) == 1, "told once"
-
-
-def test_should_take_no_secret_from_the_command_line_and_not_repeat_it(tmp_path: Path) -> None:
-    for flags, named in (
-        (("--auth-token", "s3cret"), ("ASSIGNOR_AUTH_TOKEN ", "--config")),
-        (("--auth-tokens=s3cret",), ("ASSIGNOR_AUTH_TOKENS ", "--config")),
-        (("--database-url", "postgresql://me:s3cret@127.0.0.1/db"), ("ASSIGNOR_DATABASE_URL", "PGPASSWORD")),
-    ):
-        done = run_command(tmp_path, "serve", "--port", "0", *flags)
-        (line,) = done.stderr.splitlines()
-        assert done.returncode == 2
-        assert all(each in line for each in named), line
-        assert "s3cret" not in line

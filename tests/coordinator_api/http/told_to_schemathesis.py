@@ -14,10 +14,12 @@ TOKEN = "a-token-for-schemathesis"
 """The service needs one: a service without any is closed by the first call that creates one."""
 
 ANSWERS_VARIABLE = "ANSWERS_FILE"
-"""Gets the JSON of `Answers`."""
+"""Gets the JSON of the operations that succeeded, and of the calls that were made right and refused."""
 
-LINKS = "links"
-"""Counted as the phase of a call to which a link led."""
-
-DAMAGED = "damaged"
-"""A group whose stored log cannot be read, though the service still leads it. It stays so."""
+OF_KNOWN_MEMBERS = frozenset(
+    {
+        *("describe_group", "export_log", "show_hold", "fetch_assignment", "heartbeat", "process_heartbeat"),
+        *("list_rebalances", "show_rebalance", "explain_rebalance"),
+    }
+)
+"""Calls that change nothing which another call needs. `test_rights.py` checks the answers of those that do."""

@@ -15,11 +15,6 @@ from tests.coordinator_api.lease.table import view
 BOTH = {"a": 1, "b": 1}
 
 
-def test_should_take_what_has_no_owner_and_what_has_one_without_a_row() -> None:
-    seen = view({"a": 1}, ("new", None, 0), ("left", "gone", 4), ("own", "a", 2))
-    assert takes_of(seen, "a") == [Take("left", "gone", 4), Take("new", None, 0)]
-
-
 def test_should_give_the_heaviest_to_who_carries_least() -> None:
     seen = view(BOTH, ("own", "a", 1, 9), ("large", None, 0, 20), ("middle", None, 0, 9), ("small", None, 0, 2))
     assert takes_of(seen, "b") == [Take("large", None, 0)]

@@ -10,7 +10,7 @@ from coordinator_api.clock import LoopMonitor, ServiceClock
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.metrics import Metrics
 from coordinator_api.runtime.admission import MOST_EVENTS_WAITING, Backlog, Kind, Overload
-from coordinator_api.runtime.member_connections import GroupsOfConnections, HeldHeartbeats
+from coordinator_api.runtime.held_requests import GroupsOfConnections, HeldHeartbeats
 
 KINDS: tuple[Kind, ...] = ("computation", "describe", "join")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from assignor.decisions import DecisionKind
 from assignor.pipeline import assign
 from assignor.recording import parse_rebalance, rebalance_output
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import AssignorErrorCode
 from coordinator_api.group import events
 from coordinator_api.group.states import GroupState, RebalanceOutcome

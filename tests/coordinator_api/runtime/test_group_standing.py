@@ -9,7 +9,7 @@ from coordinator_api.group.events import Join, Leave, Tick
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
 from coordinator_api.metrics import GroupMeasures, MeasuredService, Metrics, ServiceMeasures
-from coordinator_api.telemetry import HOUR_MS, MOST_REBALANCES_KNOWN, GroupStanding
+from coordinator_api.runtime.telemetry import HOUR_MS, MOST_REBALANCES_KNOWN, GroupStanding
 from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup

@@ -8,8 +8,8 @@ from pathlib import Path
 from coordinator_api.group import events
 from coordinator_api.group.outcome import JoinAnswered, MemberNews, ProcessHeartbeatAnswered, Rejected, Response
 from coordinator_api.runtime.group_runtime import GroupRuntime
-from tests.coordinator_api.runtime.test_event_queue import asked, join, slow_group
-from tests.coordinator_api.runtime.test_group_runtime import NO_DELAY, fetch, hang_up_never, opened
+from tests.coordinator_api.runtime.test_event_queue import join, slow_group
+from tests.coordinator_api.runtime.test_group_runtime import NO_DELAY, fetch, hang_up_never
 
 
 def beat(generation_id: int, *member_ids: str) -> events.ProcessHeartbeat:
@@ -79,25 +79,3 @@ async def test_should_not_wake_a_process_because_its_members_have_subscribed(tmp
         assert not task.done()
         runtime.release()
         assert await task == first
-
-
-async def test_should_hear_a_process_while_the_commit_of_somebody_else_takes_its_time(tmp_path: Path) -> None:
-    async with slow_group(tmp_path) as (runtime, repository):
-        await runtime.handle(join(1))
-        repository.begun.clear()
-        repository.open.clear()
-        somebody = asked(runtime, join(2))
-        await repository.begun.wait()
-
-        await asyncio.wait_for(heard(runtime, beat(0, "m1")), 30)
-        assert not somebody.done()
-
-
-async def test_should_give_the_same_news_after_a_restart(tmp_path: Path) -> None:
-    async with slow_group(tmp_path, NO_DELAY) as (runtime, _):
-        await runtime.handle(join(1))
-        await fetch(runtime, 1)
-        before = await heard(runtime, beat(1, "m1"))
-
-    async with opened(tmp_path) as (runtime, _):
-        assert await heard(runtime, beat(1, "m1")) == before

@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from assignor.pipeline.snapshot import Member
 from assignor.recording import parse_recorded_rebalance
-from assignor.snapshot import Member
 from coordinator_api.clock import ServiceClock
-from coordinator_api.clusters import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.image import unpacked_assignments
 from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, RunRebalance
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.metrics import Metrics
-from coordinator_api.recorded_documents import expanded
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
+from coordinator_api.runtime.clusters import ClusterStanding
 from coordinator_api.runtime.definitions import read_definition
 from coordinator_api.runtime.durable_group import RecordingFor
 from coordinator_api.runtime.rebalance_loop import RebalanceLoop
 from coordinator_api.runtime.rebalance_runner import RebalanceRunner
+from coordinator_api.runtime.telemetry import GroupTelemetry
+from coordinator_api.store.recorded_documents import expanded
 from coordinator_api.store.repository import Recording
-from coordinator_api.telemetry import GroupTelemetry
 from coordinator_api.workers.worker_pool import WorkerPool
 from rebalance_analysis.compare import compare_rebalance
 from rebalance_analysis.rerun import RerunRebalance, run_recorded

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
-from coordinator_api.recorded_documents import expanded, pack_document
 from coordinator_api.runtime.store_access import AT_ONE_TIME, PIECE_BYTES, Recordings
+from coordinator_api.store.recorded_documents import expanded, pack_document
 from coordinator_api.store.repository import Repository
 
 MEMBERS = 500

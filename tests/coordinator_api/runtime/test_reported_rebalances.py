@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from assignor.snapshot import Member
+from assignor.pipeline.snapshot import Member
 from assignor.types import AssignorErrorCode
 from coordinator_api.group.subscriptions import error_assignment
 from tests.coordinator_api.cli.test_commands import assignor

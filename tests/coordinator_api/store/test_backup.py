@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import gzip
 import hashlib
@@ -14,7 +13,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, redirect_stdout, suppress
+from contextlib import closing, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,13 @@ from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import DefinitionChanged, GroupRestored
 from coordinator_api.group.snapshot import LOST_GENERATIONS
 from coordinator_api.group.states import GroupState
-from coordinator_api.runtime.repairs import planned_repair
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.backup import Done, back_up, restore
 from coordinator_api.store.opening import migrate, open_store
 from coordinator_api.store.repository import Recording
 from coordinator_api.store.store_errors import StoreError, StoreInUse
-from coordinator_api.store.stored_logs import checksum
+from coordinator_api.store.stored_logs import checksum, planned_repair
 from tests.coordinator_api.service_process import clean_environment
 from tests.coordinator_api.store.databases import lose_the_page_of, settings_for
 from tests.warm_program import WarmProgram
@@ -154,32 +152,6 @@ async def test_should_have_one_moment_and_keep_no_writer_waiting(source: Setting
     assert len(written) == 8
     assert [row[0] for row in rows(target, "groups")] == ["one", "two"]
     assert len(rows(target, "group_records")) == 4
-
-
-async def test_should_never_see_half_of_a_commit_of_a_coordinator(tmp_path: Path) -> None:
-    settings = new_place(tmp_path, "source")
-    async with open_store(settings) as opened:
-
-        async def write() -> None:
-            for number in range(10_000):
-                recording = Recording(number + 1, 1, "{}", b"document")
-                await opened.repository.append("g", 2 * number, [DEFINED, AT_SEVEN], recording, epoch=0)
-
-        await opened.repository.append("other", 0, [DEFINED], epoch=0)
-        writer = asyncio.create_task(write())
-        counts = []
-        for number in range(3):
-            header = (await backed_up(settings, tmp_path / f"b{number}")).header
-            counts.append((header.counts["group_records"] - 1, header.counts["rebalances"]))
-        writer.cancel()
-        with suppress(asyncio.CancelledError):
-            await writer
-
-    assert all(records == 2 * rebalances for records, rebalances in counts)
-    assert counts[0] < counts[-1], "the writer went on"
-    for number in range(3):
-        done = await restored(new_place(tmp_path, f"target{number}"), tmp_path / f"b{number}")
-        assert done.damaged == {}
 
 
 # --- the file

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from coordinator_api.recorded_documents import pack_whole_document
 from coordinator_api.store import recordings
+from coordinator_api.store.recorded_documents import pack_whole_document
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording
 from rebalance_analysis.reading.sources import RawLine, SourceKind, find_sources, raw_lines

@@ -131,10 +131,13 @@ async def test_should_serve_below_the_root_path_of_the_settings(tmp_path: Path) 
         assert (await client.get("/")).json()["links"]["groups"] == "/tools/v1/groups"
 
 
-async def test_should_mark_the_cookie_as_secure_where_the_proxy_ended_tls(service: Tenants) -> None:
+@pytest.mark.parametrize("told", [{"X-Forwarded-Proto": "https"}, {"Origin": "https://groups.example"}])
+async def test_should_mark_the_cookie_as_secure_where_the_browser_speaks_tls(
+    service: Tenants, told: dict[str, str]
+) -> None:
     client = await service.client(None, PROXY)
     form = form_token(await client.get("/ui/login", headers=HTML))
-    headers = {"Sec-Fetch-Site": "same-origin", "X-Forwarded-Proto": "https"}
+    headers = {"Sec-Fetch-Site": "same-origin", **told}
     entered = await client.post("/ui/login", data={"token": "olga", "form_token": form}, headers=headers)
     assert "; Secure" in entered.headers["set-cookie"]
 

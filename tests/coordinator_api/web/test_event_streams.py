@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,24 +169,6 @@ def test_should_end_a_stream_whose_caller_hung_up_with_another_request_behind_it
                 return answer.status_code
 
         wait_for(lambda: status_of_another() == 200)
-
-
-@pytest.mark.long
-def test_should_stop_quickly_while_streams_are_open(tmp_path: Path) -> None:
-    """The patience of a stop is a minute here: whoever waits for it does not end by itself."""
-    with (
-        ServiceProcess(tmp_path, "--shutdown-timeout-ms", "60000") as service,
-        service.client() as client,
-        client.stream("GET", "/ui/events") as answer,
-    ):
-        lines = answer.iter_lines()
-        assert next(lines) == ": hello"
-        began_s = time.monotonic()
-        service.process.send_signal(signal.SIGTERM)
-        for _ in lines:
-            pass
-        assert service.stop() == 0
-        assert time.monotonic() - began_s < 30
 
 
 # --- digests of recorded rebalances: each that ends, and one that is held

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from coordinator_api.web.grid import Chip, GroupGrid, RecentLags, SeenLags, grid_document, group_grid, pack_grid
-from coordinator_api.web.grid_filter import GridFilter, filtered, sections
+from coordinator_api.web.group_page import GridFilter, filtered, sections
 
 FIRST, SECOND = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 
@@ -76,7 +76,7 @@ def test_should_say_of_each_copy_how_far_it_is() -> None:
         "active 0_10": "runs",
         "standby 0_2": "caught up, 40 records behind",
         "active 0_2": "how far behind is not known",
-        "warm-up 1_0": "600 records behind of 1\u202f000, until when is not known",
+        "warm-up 1_0": "600 records behind of 1,000, until when is not known",
     }
     assert [(instance, chip.done) for instance, chip in grid.restoring] == [("app-10", 40)]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import parse_rebalance_input
-from assignor.snapshot import RebalanceSnapshot
-from coordinator_api.clusters import ProviderAddress
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.image import GroupImage, LastRebalance, RebalanceBasis, RebalanceEnd
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.models.group_models import GroupAnswer, GroupLine, GroupList
+from coordinator_api.runtime.clusters import ProviderAddress
 from coordinator_api.runtime.definitions import Definition
 from coordinator_api.web import group_documents, group_summaries
 from coordinator_api.web.group_documents import GroupDocuments, task_total

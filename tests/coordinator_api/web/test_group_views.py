@@ -33,7 +33,7 @@ async def test_should_show_each_instance_with_links_to_the_histories_of_its_task
     assert [each.text for each in page.select("#grid .who b")] == ["node-1"]
     chips = page.select("#grid .thread .task")
     assert [each["href"] for each in chips] == [f"../../ui/groups/b-1/tasks/0_{at}" for at in range(4)]
-    assert chips[0]["title"] == "0_0, active: 1\u202f000 records behind of 1\u202f000, until when is not known"
+    assert chips[0]["title"] == "0_0, active: 1,000 records behind of 1,000, until when is not known"
     assert all(row.select_one('[role="rowheader"], [role="columnheader"]') for row in page.select('[role="row"]'))
 
 
@@ -200,7 +200,7 @@ async def test_should_show_the_topology_as_a_picture_and_in_tables(service: Tena
 
     assert [each.text for each in page.select("svg .name")] == ["events", "Subtopology 0"]
     cells = [" ".join(each.get_text(" ").split()) for each in page.select("#subtopology-0 > *")]
-    assert cells == ["0", "events", "– nothing", "counts app-counts-changelog", "0 of 4 tasks run", "4 000"]
+    assert cells == ["0", "events", "– nothing", "counts app-counts-changelog", "0 of 4 tasks run", "4,000"]
 
 
 def test_should_draw_a_topology_from_left_to_right_also_when_it_reads_what_it_writes() -> None:

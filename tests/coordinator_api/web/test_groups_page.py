@@ -32,9 +32,9 @@ async def test_should_list_each_group_with_what_is_known_of_it(service: Tenants)
     page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
 
     assert names(page) == ["a-1", "b-waits", "c-jvm"]
-    assert cells(page, "a-1") == ["Stable", "1", "0 of 4", "4 000", "– none", "– nothing"]
+    assert cells(page, "a-1") == ["Stable", "1", "0 of 4", "4,000", "– none", "– nothing"]
     assert cells(page, "b-waits") == ["Empty", "0", "0 of 4", "– not known", "– none", "– nothing"]
-    assert cells(page, "c-jvm")[:4] == ["Stable", "2", "2 of 2", "1 000"]
+    assert cells(page, "c-jvm")[:4] == ["Stable", "2", "2 of 2", "1,000"]
     assert cells(page, "c-jvm")[5].startswith("Led by kafka.")
     assert [each.name for each in page.select("#group-a-1 .state svg *")] == ["circle"]
 
@@ -85,15 +85,6 @@ async def test_should_search_and_sort_by_the_address(service: Tenants) -> None:
     ]
 
 
-async def test_should_write_what_was_typed_as_text(service: Tenants) -> None:
-    await declared(service, "a-1")
-
-    shown = await (await browser_of(service, "rita")).get("/ui/groups", params={"q": '"><script>alert(1)</script>'})
-
-    assert "<script>alert" not in shown.text
-    assert soup(shown).select_one("#q")["value"] == '"><script>alert(1)</script>'  # type: ignore[index]
-
-
 async def test_should_give_only_the_live_part_to_a_page_that_is_shown(service: Tenants) -> None:
     await declared(service, "a-1")
     browser = await browser_of(service, "rita")
@@ -111,20 +102,6 @@ async def test_should_tell_who_may_only_look(service: Tenants) -> None:
     for token, says in (("rita", True), ("olga", False)):
         page = soup(await (await browser_of(service, token)).get("/ui/groups/a-1"))
         assert ("may look, and not steer" in page.text) is says
-
-
-async def test_should_show_the_head_of_a_group(service: Tenants) -> None:
-    await declared(service, "a-1")
-
-    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/a-1"))
-
-    assert (page.title.text, page.h1.text) == ("a-1 · assignor", "a-1")  # type: ignore[union-attr]
-    facts = {each.dt.text: each.dd.text for each in page.select(".facts div")}  # type: ignore[union-attr]
-    assert {name: facts[name] for name in ("Generation", "Members", "Lag")} == {
-        "Generation": "0",
-        "Members": "0",
-        "Lag": "not known",
-    }
 
 
 @pytest.mark.parametrize(
@@ -209,9 +186,3 @@ def test_should_have_a_right_for_every_page_and_nothing_else() -> None:
 
     assert {(method, path) for method, path in routes if method != "HEAD" and is_page(path)} == set(PAGE_RIGHTS)
     assert {path for _, path in routes if not is_page(path)} == {"/docs", "/redoc"}, "call_rights has theirs"
-
-
-async def test_should_leave_the_pages_out_of_the_reference(service: Tenants) -> None:
-    olga = await service.client("olga")
-
-    assert not [path for path in (await olga.get("/openapi.json")).json()["paths"] if path.startswith("/ui")]

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from coordinator_api.web.store_queries import MOST_BYTES, StoreUnanswered, ask_by_key, endpoints_of
+from coordinator_api.web.store_page import MOST_BYTES, StoreUnanswered, ask_by_key, endpoints_of
 from coordinator_client.access.principals import Right
 from tests.coordinator_api.http.tenants import tenants
 from tests.coordinator_api.web.visitors import browser_of, declared, soup

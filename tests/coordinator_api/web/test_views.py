@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_api.http.models.group_models import UnreadableGroupLine
-from coordinator_api.views import wording
-from coordinator_api.views.active_levers import ActiveLever, active_levers
+from coordinator_api.views import ActiveLever, active_levers, count, sentence
 from coordinator_api.web.group_summaries import GroupSummary, SummarizedLine, SummarizedList
 from coordinator_api.web.groups_page import GroupsShown, chosen
 from coordinator_api.web.rendering import Badge, state_badge
@@ -62,10 +61,9 @@ def test_should_say_how_long_something_takes(ms: int, said: str) -> None:
 
 
 def test_should_say_counts_and_moments() -> None:
-    assert (wording.count(None), wording.count(7), wording.count(1_234_567)) == ("–", "7", "1\u202f234\u202f567")
+    assert (count(None), count(7), count(1_234_567)) == ("–", "7", "1,234,567")
     assert utc(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
     assert utc_iso(10**20) == "1970-01-01T00:00:00Z"
-    assert (wording.plural(1, "member"), wording.plural(2, "member")) == ("1 member", "2 members")
 
 
 def test_should_sum_up_a_group() -> None:
@@ -195,5 +193,5 @@ def test_should_name_each_lever_that_is_on() -> None:
 
 
 def test_should_make_a_sentence_of_a_problem() -> None:
-    assert wording.sentence("there is no group x") == "There is no group x."
-    assert wording.sentence("num.standby.replicas must be a number") == "num.standby.replicas must be a number."
+    assert sentence("there is no group x") == "There is no group x."
+    assert sentence("num.standby.replicas must be a number") == "num.standby.replicas must be a number."

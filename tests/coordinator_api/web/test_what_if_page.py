@@ -9,35 +9,59 @@ from pathlib import Path
 
 import pytest
 
-from assignor.decisions import DecisionLog
 from assignor.recording import parse_recorded_rebalance
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
 from coordinator_api.errors import AssignorNotListed
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.definitions import DocumentBounds
-from coordinator_api.views.wording import count
+from coordinator_api.views import count
+from rebalance_analysis.presentation.quantities import clock_duration
 from rebalance_analysis.simulate import ForecastModel
 from tests.coordinator_api.http.tenants import Tenants
-from tests.coordinator_api.reported_rebalances import reported
-from tests.coordinator_api.web.visitors import browser_of, declared, settled_member, soup
+from tests.coordinator_api.reported_rebalances import SECOND, reported
+from tests.coordinator_api.web.visitors import browser_of, settled_member, soup
 from tests.program import assignor, smoke
 
+MEASURES = (
+    *("active_moved", "active_started", "standby_moved", "warm_ups", "records_to_restore"),
+    *("clients", "threads", "skew", "active_skew"),
+)
+CASES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "more-instances": ("add=2x2&standbys=1", ("--add-instances", "2x2", "--set", "num.standby.replicas=1")),
+    "one-less": (f"remove={SECOND}&threads=3", ("--remove", SECOND, "--threads", "3")),
+    "far-behind": (
+        "add=1x1&warm_ups=1&lag=50&lags=*%3D900",
+        (
+            *("--add-instances", "1x1", "--lags", "*=900"),
+            *("--set", "acceptable.recovery.lag=50", "--set", "max.warmup.replicas=1"),
+        ),
+    ),
+    "another-assignor": (
+        "add=1x1&assignor=LegacyStickyTaskAssignor",
+        ("--add-instances", "1x1", "--assignor", "LegacyStickyTaskAssignor"),
+    ),
+}
 
-async def test_should_give_what_the_commands_give_number_by_number(service: Tenants, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize(("query", "changes"), CASES.values(), ids=CASES)
+async def test_should_give_what_the_commands_give_number_by_number(
+    service: Tenants, tmp_path: Path, query: str, changes: tuple[str, ...]
+) -> None:
     olga = await service.client("olga")
     assert (await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 3))).is_success
     recording = tmp_path / "jvm.jsonl.gz"
     recording.write_bytes(gzip.compress((await olga.get("/v1/groups/jvm/rebalances/3")).content + b"\n"))
-    options = [str(recording), "--add-instances", "2x2", "--set", "num.standby.replicas=1", "-o", "json"]
+    options = [str(recording), *changes, "-o", "json"]
     difference = json.loads(assignor("what-if", *options).stdout)
     ahead = json.loads(assignor("simulate", *options).stdout)["forecast"]
 
     rita = await browser_of(service, "rita")
-    answer = await rita.get("/ui/groups/jvm/what-if?generation=3&add=2x2&standbys=1")
+    answer = await rita.get(f"/ui/groups/jvm/what-if?generation=3&{query}")
 
     assert answer.status_code == 200
     page = soup(answer)
-    for key in ("active_moved", "active_started", "standby_moved", "warm_ups", "records_to_restore", "clients", "skew"):
+    for key in MEASURES:
         row = page.select_one(f"#measure-{key}")
         assert row is not None
         assert [each.text for each in row.select("td")] == [
@@ -46,13 +70,21 @@ async def test_should_give_what_the_commands_give_number_by_number(service: Tena
     assert [each.text for each in page.select("#changed-tasks tbody th")] == [
         each["task"] for each in difference["tasks"]
     ]
-    rounds = [[cell.text for cell in row.select("td.number")] for row in page.select("#rounds tbody tr")]
-    assert rounds == [
-        [str(each["number"]), count(len(each["moved"])), count(len(each["warming_up"])), count(each["unowned"])]
+    assert [[cell.text for cell in row.select("td")] for row in page.select("#rounds tbody tr")] == [
+        [
+            *(str(each["number"]), clock_duration(each["at_ms"]), each["trigger"]),
+            *(count(len(each["moved"])), count(len(each["warming_up"])), count(each["unowned"])),
+        ]
         for each in ahead["rounds"]
     ]
-    totals = {each.text for each in page.select(".facts dd")}
-    assert {count(ahead["active_moves"]), f"{count(ahead['unowned_ms'])}\u00a0ms"} <= totals
+    assert [each.text for each in page.select(".picture title")] == [
+        f"Rebalance {each['number']}, {clock_duration(each['at_ms'])}: "
+        f"{len(each['moved'])} move, {len(each['warming_up'])} warm up"
+        for each in ahead["rounds"]
+    ]
+    facts = [each.text for each in page.select("section[aria-labelledby=forecast] .facts dd")]
+    assert facts[1:4] == [count(ahead[key]) for key in ("active_moves", "standby_moves", "warm_ups")]
+    assert facts[4:6] == [f"{count(ahead[key])}\u00a0ms" for key in ("unowned_ms", "unowned_longest_ms")]
 
 
 async def test_should_start_from_the_group_as_it_is_now(service: Tenants) -> None:
@@ -68,23 +100,27 @@ async def test_should_start_from_the_group_as_it_is_now(service: Tenants) -> Non
 
 
 @pytest.mark.parametrize(
-    "query, field, typed",
+    "query, field, typed, words",
     [
-        ("add=two", "add", "two"),
-        ("add=99999x99999", "add", "99999x99999"),
-        ("standbys=2147483648", "standbys", "2147483648"),
-        ("lag=<script>", "lag", "<script>"),
-        ("lags=0_0", "lags", "0_0"),
-        ("lags=0_0%3Dmany", "lags", "0_0=many"),
-        ("generation=3&lags=9_9%3D1", "lags", "9_9=1"),
-        ("assignor=Nobody's", "assignor", "Nobody's"),
-        ("generation=77&add=1", "generation", "77"),
-        ("generation=x", "generation", "x"),
-        ("generation=3&remove=nobody", "remove", "nobody"),
+        ("add=two", "add", "two", ""),
+        ("add=0", "add", "0", "Must be from 1 to 10,000, not 0."),
+        ("add=99999x99999", "add", "99999x99999", ""),
+        (
+            *("standbys=2147483648", "standbys", "2147483648"),
+            "num.standby.replicas must be from -2147483648 to 2147483647, not 2147483648.",
+        ),
+        ("lag=<script>", "lag", "<script>", ""),
+        ("lags=0_0", "lags", "0_0", ""),
+        ("lags=0_0%3Dmany", "lags", "0_0=many", ""),
+        ("generation=3&lags=9_9%3D1", "lags", "9_9=1", ""),
+        ("assignor=Nobody's", "assignor", "Nobody's", ""),
+        ("generation=77&add=1", "generation", "77", "No rebalance of generation 77 is recorded."),
+        ("generation=x", "generation", "x", ""),
+        ("generation=3&remove=nobody", "remove", "nobody", ""),
     ],
 )
 async def test_should_say_beside_the_field_what_is_wrong_and_keep_what_was_typed(
-    service: Tenants, query: str, field: str, typed: str
+    service: Tenants, query: str, field: str, typed: str, words: str
 ) -> None:
     olga = await service.client("olga")
     assert (await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 3))).is_success
@@ -98,29 +134,8 @@ async def test_should_say_beside_the_field_what_is_wrong_and_keep_what_was_typed
     assert box is not None
     assert error is not None
     assert box["value"] == typed
+    assert error.text == (words or error.text)
     assert page.select("script:not([src])") == []
-
-
-@pytest.mark.parametrize(
-    "query, field, words",
-    [
-        ("add=0", "add", "Must be from 1 to 10,000, not 0."),
-        (
-            "standbys=2147483648",
-            "standbys",
-            "num.standby.replicas must be from -2147483648 to 2147483647, not 2147483648.",
-        ),
-        ("generation=77&add=1", "generation", "No rebalance of generation 77 is recorded."),
-    ],
-)
-async def test_should_say_it_in_a_sentence(service: Tenants, query: str, field: str, words: str) -> None:
-    await declared(service, "a-1")
-
-    page = soup(await (await browser_of(service, "rita")).get(f"/ui/groups/a-1/what-if?{query}"))
-
-    error = page.select_one(f"#{field}-error")
-    assert error is not None
-    assert error.text == words
 
 
 class HasAMistake:

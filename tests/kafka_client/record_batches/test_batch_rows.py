@@ -103,25 +103,6 @@ def test_should_take_rows_until_one_does_not_fit(name: str, found: list[Row], li
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_should_exceed_no_limit_and_fill_it_when_it_is_our_own(name: str) -> None:
-    found: list[Row] = [(at, at, b"k", bytes(20), ()) for at in range(3)]
-    whole, size = len(batch_of(found)), written(FORMS[name], found)[2]
-
-    _, times, keys, values, _ = columns_of(found)
-
-    def taken(limit: int, most: int) -> int:
-        count = written(FORMS[name], found, limit, most)[1]
-        assert FORMS[name].row_writer(limit, most).extend(keys, values, times, 0, 3) == count
-        return count
-
-    assert taken(whole - 1, MANY) == 2
-    assert taken(whole, MANY) == (2 if name == "library" else 3)
-    assert taken(whole + 1, MANY) == 3
-    assert taken(MANY, size - 1) == 2
-    assert taken(MANY, size) == 3
-
-
-@pytest.mark.parametrize("name", FORMS)
 @given(found=rows(has_gaps=False), limit=st.integers(0, 700), most=st.integers(0, 500))
 def test_should_take_columns_as_it_takes_rows_one_by_one(name: str, found: list[Row], limit: int, most: int) -> None:
     plain = [(at, timestamp_ms, key, value, ()) for at, timestamp_ms, key, value, _ in found]

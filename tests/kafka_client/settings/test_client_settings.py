@@ -96,6 +96,7 @@ def test_should_not_show_a_password_that_stands_in_an_address(user: str) -> None
         ),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism: must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "SCRAM-SHA-512; it is 'GSSAPI'"),
+        ({"security.protocol": "SASL_SSL", "ssl.truststore.type": "JKS"}, "sasl.mechanism: must be one of PLAIN"),
         (
             {"security.protocol": "SSL", "ssl.truststore.type": "JKS"},
             "ssl.truststore.type: 'JKS' cannot be read here, only PEM; convert the store: keytool -exportcert",
@@ -142,8 +143,7 @@ def test_should_say_in_one_line_what_is_wrong_with_a_property(properties: dict[s
 def test_should_never_show_the_jaas_config_when_it_cannot_be_used(config: str, message: str) -> None:
     with pytest.raises(InputError, match=r"^sasl\.jaas\.config: ") as refused:
         client_settings(
-            SERVERS,
-            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": config},
+            SERVERS, {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": config}
         )
 
     assert message in str(refused.value)

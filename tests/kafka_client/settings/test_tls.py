@@ -12,8 +12,6 @@ from assignor.errors import InputError
 from kafka_client.settings.client_settings import client_settings
 from tests.kafka_client.certificates import Certificates, make_certificates
 
-pytestmark = pytest.mark.kafka  # no broker, but the `openssl` program, which `make test` does without
-
 PASSWORD = "key-secret"
 
 

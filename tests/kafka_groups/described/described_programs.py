@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, KafkaError
+from assignor.topology.cluster import Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
 from kafka_groups.described.copartition import CopartitionFacts

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
+from assignor.topology.cluster import Cluster, TopicMetadata
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, SubtopologyStore
 from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
@@ -148,14 +148,14 @@ def test_should_need_the_topics_that_kafka_does(name: str, cluster_known: bool) 
 def test_should_describe_what_it_read_as_kafka_did(name: str) -> None:
     text = (DSL / f"{name}.txt").read_text()
 
-    assert describe(described_graph(read_description(text), "app", None).definition) == text
+    assert describe(described_graph(read_description(text), "app", None)[0]) == text
 
 
 def test_should_read_every_topology_that_kafka_described() -> None:
     """Random ones, with names and neighbours that no DSL makes. Where a node has several parents the text does not tell
     in which order they were given, so some do not come back to the letter."""
     texts = [case.output["describe"] for case in kafka_topologies() if case.output["error"] is None]
-    again = [describe(described_graph(read_description(text), "app", None).definition) for text in texts]
+    again = [describe(described_graph(read_description(text), "app", None)[0]) for text in texts]
 
     assert len(texts) == 346
     assert sum(one == other for one, other in zip(texts, again, strict=True)) >= 320
@@ -222,10 +222,7 @@ def prefixed(text: str, prefix: str) -> str:
             "  Processor: q (stores: [])\n  --> p\n  <-- p\n",
             "line 2: p is among the nodes before itself",
         ),
-        (
-            "Sub-topology: 0\n  Processor: p (stores: [])\n  --> none\n  <-- none\n",
-            "line 2: p has no node before it",
-        ),
+        ("Sub-topology: 0\n  Processor: p (stores: [])\n  --> none\n  <-- none\n", "line 2: p has no node before it"),
         (
             "Sub-topology: 0 for global store (will not generate tasks)\n  Source: s (topics: [a])\n  --> none\n",
             "line 1: a global store has one source with one topic, and one processor",
@@ -320,10 +317,7 @@ def test_should_have_a_leader_create_the_changelog_of_a_new_store() -> None:
     led = topology_from_description(text, "app", topics, creates_missing=True)
 
     assert stores_of(recorded)["unlogged"] == (None, None)
-    assert stores_of(led) == {
-        "shared": ("app-shared-changelog", None),
-        "unlogged": ("app-unlogged-changelog", None),
-    }
+    assert stores_of(led) == {"shared": ("app-shared-changelog", None), "unlogged": ("app-unlogged-changelog", None)}
     assert "assumed to be logged, each to a changelog of its own: unlogged" in led.assumptions
 
 
@@ -355,8 +349,8 @@ def test_should_take_what_the_caller_knows_of_stores() -> None:
         "shared": ChangelogConfig(ChangelogType.WINDOWED, retention_ms=5),
         "unlogged": ChangelogConfig(ChangelogType.VERSIONED, min_compaction_lag_ms=7),
     }
-    assert told.stores_in_doubt == ()
-    assert topology_from_description(text, "app", stores=StoreFacts(key_value=["shared"])).stores_in_doubt == (
+    assert told.stores_of_unknown_kind == ()
+    assert topology_from_description(text, "app", stores=StoreFacts(key_value=["shared"])).stores_of_unknown_kind == (
         "unlogged (key-value, windowed or versioned)",
     )
 
@@ -384,13 +378,13 @@ def test_should_name_the_stores_that_can_be_windowed_or_versioned_and_no_others(
 ) -> None:
     described = topology_from_description((KAFKA / f"{name}.txt").read_text(), "app")
 
-    assert sorted(described.stores_in_doubt) == sorted(f"{store} ({kinds})" for store, kinds in in_doubt.items())
+    assert sorted(described.stores_of_unknown_kind) == sorted(f"{store} ({kinds})" for store, kinds in in_doubt.items())
 
 
 def test_should_name_a_table_that_the_user_keeps_as_one_that_can_be_versioned() -> None:
     described = topology_from_description((DSL / "source_tables.txt").read_text(), "app")
 
-    assert described.stores_in_doubt == ("kept-store (key-value or versioned)",)
+    assert described.stores_of_unknown_kind == ("kept-store (key-value or versioned)",)
 
 
 def stores_of(described: DescribedTopology) -> dict[str, tuple[str | None, str | None]]:

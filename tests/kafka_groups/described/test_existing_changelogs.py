@@ -7,7 +7,7 @@ import pytest
 from assignor.configs import AssignmentConfigs
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.topology.internal_topics import InternalTopic
-from kafka_groups.described.existing_changelogs import changelog_of_configs
+from kafka_groups.described.stores import changelog_of_configs
 
 _STORES = [
     ChangelogConfig(),

@@ -2,61 +2,48 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from assignor.errors import InputError
-from assignor.protocol.assignment_info import decode_assignment_info
-from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
-from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording.topology_fields import topology_document
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
 from kafka_groups.described.described_topology import DescribedTopology
 from kafka_groups.described.inferred import topology_from_cluster
+from kafka_groups.recorder.choices import ShownTasks
 from rebalance_analysis.rerun import RerunRebalance, run
+from tests.kafka_groups.recorder.group_records import value_of
 from tests.recorded import documents
 
 LED_BY_KAFKA = ("smoke", "static", "threads2", "upgrade", "wcflow")
 
 
-class Seen(NamedTuple):
-    """What members of one group show over its rounds."""
-
-    partition_counts: dict[str, int]
-    subscribed: set[str]
-    assigned: dict[TaskId, set[TopicPartition]]
-    stateful: set[TaskId]
+Seen = tuple[dict[str, int], ShownTasks]
+"""The partitions of topics, and what members of one group show over its rounds."""
 
 
 def seen_in(rounds: Iterable[dict[str, Any]]) -> Seen:
-    seen = Seen({}, set(), {}, set())
+    counts: dict[str, int] = {}
+    shown = ShownTasks()
     for document in rounds:
         given = document["input"]
         for topics in (given["cluster"]["topics"], given["existing_internal_topics"]):
-            seen.partition_counts.update({name: topic["partitions"] for name, topic in topics.items()})
-        seen.partition_counts.update(document["output"]["internal_topics"])
-        for member in given["members"].values():
-            subscription = decode_subscription(base64.b64decode(member["subscription"]))
-            seen.subscribed.update(subscription.topics)
-            seen.stateful.update(decode_subscription_info(subscription.user_data or b"").task_offset_sums)
-        for raw in document["output"]["assignments"].values():
-            assignment = decode_assignment(base64.b64decode(raw))
-            info = decode_assignment_info(assignment.user_data or b"")
-            for task, partition in zip(info.active_tasks, assignment.partitions, strict=True):
-                seen.assigned.setdefault(task, set()).add(partition)
-            for task, partitions in info.standby_tasks.items():
-                seen.assigned.setdefault(task, set()).update(partitions)
-    return seen
+            counts |= {name: topic["partitions"] for name, topic in topics.items()}
+        counts |= document["output"]["internal_topics"]
+        shown.add(value_of(document).members)
+    return counts, shown
 
 
 def inferred(application_id: str, seen: Seen, **known: Any) -> DescribedTopology:
-    return topology_from_cluster(application_id, *seen[:3], stateful=seen.stateful, **known)
+    counts, shown = seen
+    return topology_from_cluster(
+        application_id, counts, shown.subscribed, shown.assigned, stateful=shown.stateful, **known
+    )
 
 
 @pytest.mark.parametrize("name", LED_BY_KAFKA)

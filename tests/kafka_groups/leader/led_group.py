@@ -7,19 +7,16 @@ import contextlib
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
-
-from aiokafka import AIOKafkaProducer
 
 from assignor.recording.fields import document_of_line
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import CreatedTopic
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.settings.client_settings import client_settings
-from kafka_groups.application_file import ApplicationFile
+from kafka_groups.application import ApplicationFile
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.leading import LedApplication, Reporting, lead_until_stopped
+from kafka_groups.leader.leading import LedApplication, lead_until_stopped
 from tests.kafka_groups.leader.streams_members import StreamsMember
 
 
@@ -31,14 +28,13 @@ class LedGroup:
 
     address: str
     directory: Path
-    partitions: int = 2
     stateful: bool = True
     pattern: str | None = None
     name: str = field(default_factory=lambda: f"led-{uuid.uuid4().hex[:8]}")
     settings: dict[str, object] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
     _leads: list[asyncio.Task[None]] = field(default_factory=list)
-    _spoke: asyncio.Event = field(default_factory=asyncio.Event)
+    _report_arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def source(self) -> str:
@@ -59,33 +55,14 @@ class LedGroup:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for lead in self._leads:
             lead.cancel()
         await asyncio.gather(*self._leads, return_exceptions=True)
 
-    async def create_source(self, partitions: int | None = None) -> None:
+    async def create_source(self) -> None:
         async with ClusterAdmin(client_settings(self.address)) as admin:
-            await admin.create_topics({self.source: CreatedTopic(partitions or self.partitions, 1, {})})
-
-    async def produce_changelog(self, records: int) -> None:
-        """So many records in every partition of the changelog."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.address, linger_ms=20)
-        await producer.start()
-        try:
-            for partition in range(self.partitions):
-                batch = producer.create_batch()
-                sent = 0
-                while sent < records:
-                    while sent < records and batch.append(key=b"k", value=b"v", timestamp=None) is not None:
-                        sent += 1
-                    await producer.send_batch(batch, self.changelog, partition=partition)
-                    batch = producer.create_batch()
-            await producer.flush()
-        finally:
-            await producer.stop()
+            await admin.create_topics({self.source: CreatedTopic(2, 1, {})})
 
     def lead(self, **settings: object) -> asyncio.Task[None]:
         """Start leading; what it raises is the task's. A cancelled one dies like a process: it does not leave."""
@@ -104,7 +81,7 @@ class LedGroup:
         )
         task = asyncio.create_task(
             lead_until_stopped(
-                client_settings(self.address), lead_settings, application, Reporting(str(self.output)), self._say
+                client_settings(self.address), lead_settings, application, str(self.output), None, self._add_report
             )
         )
         self._leads.append(task)
@@ -117,9 +94,9 @@ class LedGroup:
         await self.wait_until_reported("without members of the application")
         return task
 
-    def _say(self, line: str) -> None:
+    def _add_report(self, line: str) -> None:
         self.reports.append(line)
-        self._spoke.set()
+        self._report_arrived.set()
 
     def member(self, process: int, **more: object) -> StreamsMember:
         return StreamsMember(self.address, self.name, process, (self.source,), **more)  # type: ignore[arg-type]
@@ -129,8 +106,8 @@ class LedGroup:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not any(words in line for line in self.reports):
-                    self._spoke.clear()
-                    await self._spoke.wait()
+                    self._report_arrived.clear()
+                    await self._report_arrived.wait()
         lines = [line for line in self.reports if words in line]
         assert lines, f"no line with {words!r} within {timeout_s:g} s, but: {self.reports}"
         return lines[0]

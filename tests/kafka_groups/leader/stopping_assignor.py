@@ -6,11 +6,11 @@ import sys
 import threading
 from typing import ClassVar
 
-from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 
-SAYS = "the assignor has stopped"
+STOPPED = "the assignor has stopped"
 
 
 class StopsAtTwo:
@@ -24,7 +24,7 @@ class StopsAtTwo:
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         if len(problem.clients) >= self.clients:
-            print(SAYS, file=sys.stderr, flush=True)
+            print(STOPPED, file=sys.stderr, flush=True)
             threading.Event().wait()
         return HighAvailabilityTaskAssignor().assign(problem, log)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Callable
 from typing import Self
 
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
@@ -20,12 +19,12 @@ from kafka_client.errors import GroupRebalancing, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, MembershipSettings
 from kafka_client.settings.client_settings import client_settings
 
-_BEAT_S = 0.05
+_HEARTBEAT_INTERVAL_S = 0.05
 _AT_ONCE_MS = 0
 
 
 class StreamsMember:
-    """`user_data`: instead of its own SubscriptionInfo. `lags`: task to offset sum, of state on disk."""
+    """`user_data`: instead of its own SubscriptionInfo."""
 
     def __init__(
         self,
@@ -35,8 +34,6 @@ class StreamsMember:
         topics: tuple[str, ...],
         *,
         user_data: bytes | None = None,
-        offset_sums: Mapping[TaskId, int] | None = None,
-        session_timeout_ms: int = 10_000,
     ) -> None:
         self.process_id = ProcessId(0, process)
         self.assignments: list[AssignmentInfo] = []
@@ -46,24 +43,20 @@ class StreamsMember:
         self.joins = 0
         self._topics = topics
         self._user_data = user_data
-        self._offset_sums = dict(offset_sums or {})
         self._owned: tuple[TopicPartition, ...] = ()
-        self._active: tuple[TaskId, ...] = ()
+        self.active: tuple[TaskId, ...] = ()
         self._changed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._unique = 0
         self._membership = GroupMembership(
-            client_settings(bootstrap_servers),
-            MembershipSettings(group, "consumer", "stream", session_timeout_ms, 20_000),
+            client_settings(bootstrap_servers), MembershipSettings(group, "consumer", "stream", 10_000, 20_000)
         )
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._live())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.leave()
 
     async def leave(self) -> None:
@@ -78,10 +71,6 @@ class StreamsMember:
     @property
     def assignment(self) -> AssignmentInfo:
         return self.assignments[-1]
-
-    @property
-    def active(self) -> tuple[TaskId, ...]:
-        return self._active
 
     async def wait_until(self, holds: Callable[[], bool], timeout_s: float = 15.0) -> None:
         """Looks whenever an assignment has come, or the lead. Raises TimeoutError, or what ended the member."""
@@ -109,7 +98,7 @@ class StreamsMember:
         raw = decode_assignment(await self._membership.sync({}))
         info = decode_assignment_info(raw.user_data or b"")
         gave_up = set(self._owned) - set(raw.partitions)
-        self._owned, self._active = raw.partitions, tuple(sorted(set(info.active_tasks)))
+        self._owned, self.active = raw.partitions, tuple(sorted(set(info.active_tasks)))
         async with self._changed:
             self.generation_id = joined.generation_id
             self.assignments.append(info)
@@ -117,7 +106,7 @@ class StreamsMember:
         if gave_up or info.next_rebalance_ms == _AT_ONCE_MS:
             return
         while True:
-            await asyncio.sleep(_BEAT_S)
+            await asyncio.sleep(_HEARTBEAT_INTERVAL_S)
             await self._membership.heartbeat()
 
     def _subscription(self) -> bytes:
@@ -125,7 +114,7 @@ class StreamsMember:
         info = SubscriptionInfo(
             version=11,
             process_id=self.process_id,
-            task_offset_sums={**self._offset_sums, **dict.fromkeys(self._active, LATEST_OFFSET)},
+            task_offset_sums=dict.fromkeys(self.active, LATEST_OFFSET),
             unique_field=self._unique,
         )
         user_data = encode_subscription_info(info) if self._user_data is None else self._user_data

@@ -35,7 +35,6 @@ STORES = {
     "pairs-outer-other-join-store": "retention.ms:420000",
 }
 _DOUBTS = ("not known which they are", "windows of joins")
-_LONGEST_WAIT_S = 40.0
 
 
 def test_should_create_topics_as_a_jvm_does_and_know_stores_by_their_changelogs(
@@ -51,9 +50,7 @@ def test_should_create_topics_as_a_jvm_does_and_know_stores_by_their_changelogs(
         arguments = ["lead", "--bootstrap-server", address, "--group", group, "--topology", str(topology)]
         for key, value in {**CONFIGS, "topology.optimization": "none"}.items():
             arguments += ["--config", f"{key}={value}"]
-        process = AssignorProcess(f"{group}-{len(more)}", [*arguments, *more], tmp_path)
-        process.start()
-        return process
+        return AssignorProcess(f"{group}-{len(more)}", [*arguments, *more], tmp_path).start()
 
     def run(group: str) -> dict[str, dict[str, str]]:
         instance = StreamsInstance(
@@ -71,24 +68,24 @@ def test_should_create_topics_as_a_jvm_does_and_know_stores_by_their_changelogs(
     told = [part for store, what in STORES.items() for part in ("--store", f"{store}={what}")]
     leads = [lead("stores-led", *told)]
     try:
-        leads[0].wait_until(lambda: "without members" in leads[0].said(), "lead", _LONGEST_WAIT_S)
+        leads[0].wait_for_message("without members")
         by_lead = run("stores-led")
         assert leads[0].terminate() == 0
-        assert "8 internal topics created" in leads[0].said()
+        assert "8 internal topics created" in leads[0].messages()
         assert by_lead == {**by_jvm, "counts-changelog": {**by_jvm["counts-changelog"], "segment.bytes": "4194304"}}
 
         # what only the code of the application says (withLoggingEnabled) shows in its changelog as well
         leads.append(lead("stores-own"))
-        leads[1].wait_until(lambda: "without members" in leads[1].said(), "lead", _LONGEST_WAIT_S)
+        leads[1].wait_for_message("without members")
         asyncio.run(_delete(address, "stores-own", by_jvm))
         assert run("stores-own") == by_jvm
-        assert "8 internal topics created" in leads[1].said()
-        assert _in_doubt(leads[1].said()) == []
+        assert "8 internal topics created" in leads[1].messages()
+        assert _in_doubt(leads[1].messages()) == []
         assert leads[1].terminate() == 0
 
         leads.append(lead("stores-new"))
-        leads[2].wait_until(lambda: "without members" in leads[2].said(), "lead", _LONGEST_WAIT_S)
-        assert _in_doubt(leads[2].said()) == sorted(STORES)
+        leads[2].wait_for_message("without members")
+        assert _in_doubt(leads[2].messages()) == sorted(STORES)
     finally:
         for process in leads:
             process.kill()

@@ -7,12 +7,13 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import AssignorErrorCode, ProcessId, TaskId
+from assignor.types import AssignorErrorCode, TaskId
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.group_membership import GroupMembership, MembershipSettings
 from kafka_client.settings.client_settings import client_settings
@@ -35,6 +36,16 @@ async def led(group: LedGroup) -> AsyncIterator[LedGroup]:
     """Within a minute."""
     async with asyncio.timeout(60), group:
         yield group
+
+
+@asynccontextmanager
+async def led_member(broker: Broker, directory: Path, **settings: Any) -> AsyncIterator[tuple[LedGroup, StreamsMember]]:
+    """A led group with one member, which has both tasks."""
+    async with led(LedGroup(broker.bootstrap_servers, directory, **settings)) as group:
+        await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            yield group, member
 
 
 async def test_should_lead_members_and_record_rebalances_that_can_be_run_again(
@@ -76,15 +87,6 @@ async def test_should_tell_members_of_missing_topics_and_begin_a_rebalance_when_
         await group.wait_until_reported(f"because topic {group.source} has 2 partitions")
 
 
-async def test_should_begin_a_rebalance_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False)) as group:
-        await group.lead_alone()
-        async with group.member(1) as member:
-            await member.wait_until(lambda: len(member.active) == 2)
-            await _grow(group, 3)
-            await member.wait_until(lambda: len(member.active) == 3)
-
-
 async def test_should_hand_the_lead_back_when_a_rebalance_fails_for_too_long(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
@@ -106,33 +108,26 @@ async def test_should_hand_the_lead_back_when_a_rebalance_fails_for_too_long(
 
 
 async def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker: Broker, tmp_path: Path) -> None:
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
-        await group.lead_alone()
-        async with group.member(1) as member:
-            await member.wait_until(lambda: len(member.active) == 2)
-            async with group.member(2, user_data=b"garbage") as alien:
-                await alien.wait_until(lambda: bool(alien.assignments))
-                assert (alien.assignment.version, alien.assignment.active_tasks) == (11, ())
-                reports = await group.wait_until_reported("the subscription of member assignor-")
-                assert "SubscriptionInfo: latest supported version needs 4 bytes" in reports
-                await member.wait_until(lambda: len(member.assignments) == 2)
-                assert len(member.active) == 2
+    async with led_member(kafka_broker, tmp_path) as (group, member), group.member(2, user_data=b"garbage") as alien:
+        await alien.wait_until(lambda: bool(alien.assignments))
+        assert (alien.assignment.version, alien.assignment.active_tasks) == (11, ())
+        reports = await group.wait_until_reported("the subscription of member assignor-")
+        assert "SubscriptionInfo: latest supported version needs 4 bytes" in reports
+        await member.wait_until(lambda: len(member.assignments) == 2)
+        assert len(member.active) == 2
 
 
 async def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Broker, tmp_path: Path) -> None:
     """They would answer every member with an unknown error, of which JVM members die."""
 
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
-        await group.lead_alone()
-        async with group.member(1) as member:
-            await member.wait_until(lambda: len(member.active) == 2)
-            async with group.member(2, user_data=bytes(2_000_000)):
-                reports = await group.wait_until_reported(
-                    "max.message.bytes of __consumer_offsets is 1048588: stop that member"
-                )
-                assert "the rebalance failed; next try in 0.5 s" in reports
-            await member.wait_until(lambda: len(member.assignments) == 2)
-            assert len(member.active) == 2
+    async with led_member(kafka_broker, tmp_path) as (group, member):
+        async with group.member(2, user_data=bytes(2_000_000)):
+            reports = await group.wait_until_reported(
+                "max.message.bytes of __consumer_offsets is 1048588: stop that member"
+            )
+            assert "the rebalance failed; next try in 0.5 s" in reports
+        await member.wait_until(lambda: len(member.assignments) == 2)
+        assert len(member.active) == 2
 
 
 async def test_should_say_which_topics_of_members_its_topology_does_not_have(
@@ -140,16 +135,13 @@ async def test_should_say_which_topics_of_members_its_topology_does_not_have(
 ) -> None:
     """As while a version that reads a topic more is rolled out."""
 
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
-        await group.lead_alone()
-        async with group.member(1) as member:
-            await member.wait_until(lambda: len(member.active) == 2)
-            newer = StreamsMember(group.address, group.name, 2, (group.source, f"{group.name}-more"))
-            async with newer:
-                await newer.wait_until(lambda: len(newer.active) == 1)
-                reports = await group.wait_until_reported("not all members run the topology given here")
-                assert f" subscribes to {group.name}-more, which it does not read" in reports
-                assert {*member.active, *newer.active} == ONE_SUBTOPOLOGY
+    async with led_member(kafka_broker, tmp_path) as (group, member):
+        newer = StreamsMember(group.address, group.name, 2, (group.source, f"{group.name}-more"))
+        async with newer:
+            await newer.wait_until(lambda: len(newer.active) == 1)
+            reports = await group.wait_until_reported("not all members run the topology given here")
+            assert f" subscribes to {group.name}-more, which it does not read" in reports
+            assert {*member.active, *newer.active} == ONE_SUBTOPOLOGY
 
 
 async def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_appears(
@@ -174,14 +166,13 @@ async def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_app
 async def test_should_ask_a_member_of_a_future_version_to_come_again_in_a_common_one(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
-        await group.lead_alone()
-        async with group.member(1) as member:
-            await member.wait_until(lambda: len(member.active) == 2)
-            async with group.member(2, user_data=struct.pack(">ii", 12, 12)) as future:
-                await future.wait_until(lambda: bool(future.assignments))
-                answer = future.assignments[0]
-                assert (answer.version, answer.commonly_supported_version, answer.active_tasks) == (11, 11, ())
+    async with (
+        led_member(kafka_broker, tmp_path) as (group, _),
+        group.member(2, user_data=struct.pack(">ii", 12, 12)) as future,
+    ):
+        await future.wait_until(lambda: bool(future.assignments))
+        answer = future.assignments[0]
+        assert (answer.version, answer.commonly_supported_version, answer.active_tasks) == (11, 11, ())
 
 
 async def test_should_keep_the_lead_over_a_crash_and_over_a_standby_without_a_rebalance(
@@ -251,47 +242,13 @@ async def test_should_refuse_a_group_that_another_leads_until_it_is_empty(kafka_
         await group.wait_until_reported("without members of the application")
 
 
-async def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path: Path) -> None:
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
-        plain = MembershipSettings(group.name, "consumer", "range", 6000, 10_000)
-        async with GroupMembership(client_settings(group.address), plain) as member:
-            joined = await member.join(b"\0\0\0\0\0\0\xff\xff\xff\xff", "test")
-            await member.sync({joined.member_id: b""})
-            with pytest.raises(LeadRefused, match="speak protocol 'range'"):
-                await group.lead()
-            await member.heartbeat()
-            await member.leave("the test is over")
-
-
-async def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_path: Path) -> None:
-    """A new member is far behind: it warms up, and the rebalance has to be looked at again."""
-
-    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
-        await group.lead_alone()
-        async with group.member(5) as first:
-            await first.wait_until(lambda: len(first.active) == 2)
-            await group.produce_changelog(20_000)
-            async with group.member(3) as second:
-                await second.wait_until(lambda: bool(second.assignments))
-                await group.wait_until_reported("probing at")
-                rebalance = run(group.rebalances[-1])
-                assert isinstance(rebalance, RerunRebalance)
-                deadline_ms = rebalance.result.probing_rebalance_at_ms
-                assert deadline_ms is not None
-                assert rebalance.recorded.snapshot.leader_process_id == second.process_id == ProcessId(0, 3)
-                assert second.assignment.next_rebalance_ms == deadline_ms
-
-
 async def test_should_lead_on_after_a_restart_of_the_broker(own_broker: Broker, tmp_path: Path) -> None:
-    async with led(LedGroup(own_broker.bootstrap_servers, tmp_path)) as group:
-        await group.lead_alone()
-        async with group.member(1) as member:
-            await member.wait_until(lambda: len(member.active) == 2)
-            await asyncio.to_thread(own_broker.kill)
-            await asyncio.to_thread(own_broker.start)
-            async with group.member(2) as other:
-                await other.wait_until(lambda: len(other.active) == 1, 30)
-                assert {*member.active, *other.active} == ONE_SUBTOPOLOGY
+    async with led_member(own_broker, tmp_path) as (group, member):
+        await asyncio.to_thread(own_broker.kill)
+        await asyncio.to_thread(own_broker.start)
+        async with group.member(2) as other:
+            await other.wait_until(lambda: len(other.active) == 1, 30)
+            assert {*member.active, *other.active} == ONE_SUBTOPOLOGY
 
 
 @pytest.mark.long

@@ -1,27 +1,24 @@
-"""The program `assignor lead` and a Java Kafka Streams application: leaders are killed, stand by, and hand back."""
+"""The program `assignor lead` and a Java Kafka Streams application: leaders are killed in the middle of a rebalance."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rebalance_analysis.rerun import RerunRebalance, run
-from tests.kafka_groups.leader.stopping_assignor import SAYS, StopsAtThree, StopsAtTwo
+from tests.kafka_groups.leader.stopping_assignor import STOPPED, StopsAtThree, StopsAtTwo
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
+from tests.oracle.led_groups import lines_of
 from tests.oracle.scenario_feed import create_topics, write
 from tests.oracle.streams_app import InstanceTasks, StreamsInstance, topology_description
 from tests.program import assignor_process
 from tests.told import Tell
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 TASKS = {"0_0", "0_1", "0_2", "0_3"}
 PROCESS_IDS = tuple(f"00000000-0000-4000-8000-00000000000{last}" for last in "bac")
@@ -32,182 +29,81 @@ _JOINING_S = 3.0
 """Time for members to learn of a rebalance, to join it and to get their tasks."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stand:
-    group: str
-    address: str
-    directory: Path
-    cleanup: ExitStack
-
-    @property
-    def configs(self) -> dict[str, str]:
-        return {
-            "acceptable.recovery.lag": "0",
-            "app.input": f"{self.group}-in",
-            "app.output": f"{self.group}-out",
-        }
-
-    @property
-    def arguments(self) -> list[str]:
-        return ["lead", *self._of_group, "--store", "counts=key-value", "--output", str(self.directory / "led.jsonl")]
-
-    @property
-    def _of_group(self) -> list[str]:
-        topology = str(self.directory / "topology.txt")
-        arguments = ["--bootstrap-server", self.address, "--group", self.group, "--topology", topology]
-        return [*arguments, "--config", "acceptable.recovery.lag=0"]
-
-    def lead(self, name: str, *more: str) -> AssignorProcess:
-        lead = AssignorProcess(name, [*self.arguments, *more], self.directory)
-        self.cleanup.callback(lead.kill)
-        lead.start()
-        return lead
-
-    def record(self) -> AssignorProcess:
-        recorder = AssignorProcess(
-            "record", ["record", *self._of_group, "--output", str(self.recorded)], self.directory
-        )
-        self.cleanup.callback(recorder.kill)
-        recorder.start()
-        self.wait(recorder, "waiting for ")
-        return recorder
-
-    @property
-    def recorded(self) -> Path:
-        return self.directory / "recorded.jsonl"
-
-    def instance(self, number: int) -> StreamsInstance:
-        instance = StreamsInstance(
-            self.address,
-            self.group,
-            self.directory / f"instance-{number}",
-            topology="count-by-key",
-            configs=self.configs,
-            process_id=PROCESS_IDS[number],
-        )
-        self.cleanup.callback(instance.kill)
-        return instance.start()
-
-    def wait(self, lead: AssignorProcess, words: str) -> None:
-        lead.wait_until(lambda: words in lead.last_words(), words, _LONGEST_WAIT_S)
-
-    @property
-    def rebalances(self) -> list[RerunRebalance]:
-        rebalances = [run(line) for line in self.led if not line.get("interrupted")]
-        return [each for each in rebalances if isinstance(each, RerunRebalance)]
-
-    @property
-    def led(self) -> list[dict[str, Any]]:
-        return _lines(self.directory / "led.jsonl")
-
-
-@contextmanager
-def _stand(group: str, address: str, directory: Path) -> Iterator[_Stand]:
-    with ExitStack() as cleanup:
-        stand = _Stand(group, address, directory, cleanup)
-        configs = stand.configs
-        create_topics(address, {configs["app.input"]: 4, configs["app.output"]: 1})
-        (directory / "topology.txt").write_text(topology_description("count-by-key", directory / "topology", configs))
-        write(address, configs["app.input"], ((f"key {number % 40}", "") for number in range(400)))
-        yield stand
-
-
-def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_leader(
-    kafka_broker: Broker, tmp_path: Path
-) -> None:
-    with _stand("leading-jvm", kafka_broker.bootstrap_servers, tmp_path) as stand:
-        lead = stand.lead("first")
-        stand.wait(lead, "without members of the application")
-        first = stand.instance(0)
-        first.wait_until(lambda: set(first.tasks().active) == TASKS, "all tasks")
-        second = stand.instance(1)
-        stand.wait(lead, "2 members of 2 processes")
-        second.wait_for_state("RUNNING")
-        second.wait_until(lambda: second.tasks().standby != (), "warm-ups")
-        _check_that_a_member_probes(stand.rebalances[-1])
-        rebalances = len(stand.rebalances)
-
-        lead.kill()
-        again = stand.lead("again")
-        stand.wait(again, "the lead is kept without a rebalance")
-        standby = stand.lead("standby", "--standby")
-        stand.wait(standby, "standing by")
-        stand.wait(again, "session.timeout.ms is 9000 from now on")  # so that the standby learns of its end in time
-        again.kill()
-        stand.wait(standby, "the lead is kept without a rebalance")
-        assert len(stand.rebalances) == rebalances
-
-        assert standby.terminate() == 0
-        refused = assignor_process(*stand.arguments)
-        assert (refused.returncode, "2 members, and one of them leads it" in refused.stderr) == (1, True)
-        for instance in (first, second):
-            assert (instance.state, instance.exceptions) == ("RUNNING", [])
-        assert set(first.tasks().active) | set(second.tasks().active) == TASKS
-        for ran in stand.rebalances:
-            comparison = ran.comparison()
-            assert comparison is not None
-            assert comparison.bytes_equal
-
-
-@pytest.mark.long
 def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_it(
     kafka_broker: Broker, tmp_path: Path, tell: Tell
 ) -> None:
-    with _stand("dying-leader", kafka_broker.bootstrap_servers, tmp_path) as stand:
-        recorder = stand.record()
-        lead = stand.lead("first", "--assignor", StopsAtTwo().name)
-        stand.wait(lead, "without members of the application")
-        first = stand.instance(0)
+    address, group = kafka_broker.bootstrap_servers, "dying-leader"
+    topology, recorded, led = (tmp_path / name for name in ("topology.txt", "recorded.jsonl", "led.jsonl"))
+    configs = {"acceptable.recovery.lag": "0", "app.input": f"{group}-in", "app.output": f"{group}-out"}
+    create_topics(address, {configs["app.input"]: 4, configs["app.output"]: 1})
+    topology.write_text(topology_description("count-by-key", tmp_path / "topology", configs))
+    write(address, configs["app.input"], ((f"key {number % 40}", "") for number in range(400)))
+    leads = ["lead", "--store", "counts=key-value", "--output", str(led), "--assignor"]
+    with ExitStack() as cleanup:
+
+        def command(name: str, *arguments: str) -> AssignorProcess:
+            of_group = ["--bootstrap-server", address, "--group", group, "--topology", str(topology)]
+            given = [*arguments, *of_group, "--config", "acceptable.recovery.lag=0"]
+            process = AssignorProcess(name, given, tmp_path)
+            cleanup.callback(process.kill)
+            return process.start()
+
+        def instance(number: int) -> StreamsInstance:
+            made = StreamsInstance(
+                address,
+                group,
+                tmp_path / f"instance-{number}",
+                topology="count-by-key",
+                configs=configs,
+                process_id=PROCESS_IDS[number],
+            )
+            cleanup.callback(made.kill)
+            return made.start()
+
+        recorder = command("record", "record", "--output", str(recorded))
+        recorder.wait_for_message("waiting for ")
+        lead = command("first", *leads, StopsAtTwo().name)
+        lead.wait_for_message("without members of the application")
+        first = instance(0)
         first.wait_until(lambda: set(first.tasks().active) == TASKS, "all tasks")
 
-        second = stand.instance(1)
-        stand.wait(lead, SAYS)
+        second = instance(1)
+        lead.wait_for_message(STOPPED)
         lead.kill()
         killed_at = time.monotonic()
-        again = stand.lead("again", "--assignor", StopsAtThree().name)
-        stand.wait(again, "2 members of 2 processes")
+        again = command("again", *leads, StopsAtThree().name)
+        again.wait_for_message("2 members of 2 processes")
         again_after_s = time.monotonic() - killed_at
-        interrupted = [line["generation_id"] for line in _wait_for_interrupted(stand, recorder, 1)]
+        interrupted = [line["generation_id"] for line in _wait_for_interrupted(recorded, recorder, 1)]
         tell(f"leads again {again_after_s:.1f} s after the leader died in a rebalance")
         if again_after_s < _HEARTBEAT_S:  # later, on a busy machine, the members have begun another rebalance by then
-            assert [line["generation_id"] for line in stand.led if line.get("interrupted")] == interrupted
+            assert [line["generation_id"] for line in lines_of(led) if line.get("interrupted")] == interrupted
 
-        third = stand.instance(2)
-        stand.wait(again, SAYS)
+        third = instance(2)
+        again.wait_for_message(STOPPED)
         again.kill()
         killed_at = time.monotonic()
         third.wait_until(lambda: third.tasks() != InstanceTasks((), ()), "tasks", LEAST_SESSION_S + _JOINING_S)
         tell(f"tasks again {time.monotonic() - killed_at:.1f} s after the leader died in a rebalance")
-        lines = _wait_for_interrupted(stand, recorder, len(interrupted) + 1)
-        for instance in (first, second, third):
-            assert instance.exceptions == []
+        lines = _wait_for_interrupted(recorded, recorder, len(interrupted) + 1)
+        for each in (first, second, third):
+            assert each.exceptions == []
 
         assert recorder.terminate() == 0
         assert "is gone; the input is that of generation" in lines[-1]["note"]
-        completed = [line for line in _lines(stand.recorded) if not line.get("interrupted")]
+        completed = [line for line in lines_of(recorded) if not line.get("interrupted")]
         ids = [line["generation_id"] for line in completed]
         assert sorted([*ids, *(line["generation_id"] for line in lines)]) == list(range(ids[0], ids[-1] + 1))
         leaders = {line["generation_id"]: line.get("led_by") for line in completed}
         first_of_jvm = min(generation for generation, leader in leaders.items() if leader is None)
         assert interrupted[0] < lines[-1]["generation_id"] < first_of_jvm  # the restart kept the lead
-        checked = assignor_process("assign", "--check", str(stand.recorded))
+        checked = assignor_process("assign", "--check", str(recorded))
         assert checked.returncode == 0, checked.stderr
 
 
-def _wait_for_interrupted(stand: _Stand, recorder: AssignorProcess, count: int) -> list[dict[str, Any]]:
+def _wait_for_interrupted(recorded: Path, recorder: AssignorProcess, count: int) -> list[dict[str, Any]]:
     def found() -> list[dict[str, Any]]:
-        return [line for line in _lines(stand.recorded) if line.get("interrupted") is True]
+        return [line for line in lines_of(recorded) if line.get("interrupted") is True]
 
     recorder.wait_until(lambda: len(found()) >= count, f"{count} interrupted generations", _LONGEST_WAIT_S)
     return found()
-
-
-def _lines(recording: Path) -> list[dict[str, Any]]:
-    whole, _, _ = recording.read_text().rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines()]
-
-
-def _check_that_a_member_probes(ran: RerunRebalance) -> None:
-    """The new process, which is the lowest, has the deadline: it probes also when no leader of ours lives."""
-    assert ran.result.probing_rebalance_at_ms is not None
-    assert str(ran.recorded.snapshot.leader_process_id) == min(PROCESS_IDS[:2])

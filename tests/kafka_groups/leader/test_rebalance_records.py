@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from assignor.errors import InputError
 from coordinator_client.calls import CoordinatorAddress
+from kafka_groups.leader.lead_settings import LeadSettings
+from kafka_groups.leader.leading import _Run
 from kafka_groups.leader.rebalance_records import RebalanceRecords, append, prepare
 from tests.program import environment
 
@@ -92,6 +96,17 @@ async def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None
     records = RebalanceRecords(None, CoordinatorAddress("http://127.0.0.1:1"), reports.append)
 
     await records.add({"group_id": "app"})
-    await records.report_rest(10)
+    await records.send_remaining_reports(10)
     (line,) = reports
     assert line.startswith("the rebalance is not reported: coordinator at http://127.0.0.1:1: ")
+
+
+async def test_should_go_on_leading_when_the_reports_end_by_an_error() -> None:
+    election, membership, leader, records = AsyncMock(has_standby=False), AsyncMock(), Mock(), AsyncMock()
+    election.keep = leader.lead = asyncio.Event().wait
+    records.send_reports.side_effect = ValueError("a coordinator that nobody expected")
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.2, stopped.set)
+    await _Run(election, membership, leader, records, LeadSettings("app", "one"), print).until(stopped)
+    records.send_reports.assert_awaited_once()
+    membership.leave.assert_awaited_once_with("assignor lead was stopped")

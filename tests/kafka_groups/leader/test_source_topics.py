@@ -6,7 +6,7 @@ import pytest
 
 from assignor.protocol.consumer_protocol import Assignment, encode_assignment
 from assignor.types import TopicPartition
-from kafka_groups.leader.source_topics import change_in_words, mismatch_in_words, partitions_without_owner
+from kafka_groups.leader.source_topics import change_text, mismatch_text, partitions_without_owner
 
 TOPICS = ("a", "b")
 
@@ -22,7 +22,7 @@ TOPICS = ("a", "b")
     ],
 )
 def test_should_say_what_changed(after: dict[str, int], words: str | None) -> None:
-    assert change_in_words({"a": 2, "b": 3}, after) == words
+    assert change_text({"a": 2, "b": 3}, after) == words
 
 
 def test_should_count_partitions_that_nobody_is_assigned() -> None:
@@ -32,13 +32,13 @@ def test_should_count_partitions_that_nobody_is_assigned() -> None:
 
 
 def test_should_say_nothing_of_members_that_read_what_the_topology_reads() -> None:
-    assert mismatch_in_words(TOPICS, {}) == ""
-    assert mismatch_in_words(TOPICS, {"one": ("b", "a"), "two": ("a", "b")}) == ""
+    assert mismatch_text(TOPICS, {}) == ""
+    assert mismatch_text(TOPICS, {"one": ("b", "a"), "two": ("a", "b")}) == ""
 
 
 def test_should_say_who_reads_more_and_who_less() -> None:
     subscribed = {"one": ("a", "b"), "two": ("a", "b", "c"), "three": ("a",)}
-    assert mismatch_in_words(TOPICS, subscribed) == (
+    assert mismatch_text(TOPICS, subscribed) == (
         "not all members run the topology given here: two subscribes to c, which it does not read and nobody is "
         "assigned; three does not subscribe to b, which it reads. Run one version on all instances, and lead with its "
         "topology"
@@ -46,5 +46,5 @@ def test_should_say_who_reads_more_and_who_less() -> None:
 
 
 def test_should_not_name_everybody() -> None:
-    words = mismatch_in_words((), {str(number): ("x", "y") for number in range(5)})
+    words = mismatch_text((), {str(number): ("x", "y") for number in range(5)})
     assert "0, 1, 2 and 2 more subscribe to x, y, which it does not read" in words

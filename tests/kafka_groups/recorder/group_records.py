@@ -13,10 +13,10 @@ from assignor.protocol.group_metadata import (
     GroupMetadataValue,
     MemberMetadata,
     OtherGroupKey,
-    encode_group_value,
 )
 from assignor.protocol.subscription_info import decode_subscription_info
 from kafka_client.offsets_topic import GroupRecord
+from tests.assignor.protocol.written_group_metadata import encode_group_value
 
 PARTITION = 3
 

@@ -18,11 +18,10 @@ from assignor.protocol.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
     OtherGroupKey,
-    encode_group_key,
-    encode_group_value,
 )
 from kafka_client.event_loop import EventLoopThread
 from kafka_client.offsets_topic import OFFSETS_TOPIC, offsets_partition
+from tests.assignor.protocol.written_group_metadata import encode_group_key, encode_group_value
 
 _WHO_MAY = "__admin_client"
 

@@ -12,8 +12,7 @@ from assignor.errors import InputError
 from assignor.recording.topology_fields import topology_document
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
-from kafka_groups.recorder.choices import group_choices
-from kafka_groups.recorder.topologies import ShownTasks, ShownTopology, read_topology
+from kafka_groups.recorder.choices import ShownTasks, TopologySource, group_choices, read_topology
 from tests.checkout import ROOT
 from tests.program import assignor
 
@@ -31,7 +30,10 @@ TEXT = """Topologies:
 
 def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path: Path) -> None:
     properties = tmp_path / "app.properties"
-    properties.write_text("application.id=b\nnum.standby.replicas=1\nmax.warmup.replicas=7\nlinger.ms=5\n")
+    assignor = "org.apache.kafka.streams.processor.internals.assignment.FallbackPriorTaskAssignor"
+    properties.write_text(
+        f"application.id=b\nnum.standby.replicas=1\nmax.warmup.replicas=7\ninternal.task.assignor.class={assignor}\n"
+    )
     chosen = group_choices(
         ["a", "b"],
         [],
@@ -44,28 +46,11 @@ def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path:
         ("a", "HighAvailabilityTaskAssignor", AssignmentConfigs(**common)),  # type: ignore[arg-type]
         (
             "b",
-            "HighAvailabilityTaskAssignor",
+            "FallbackPriorTaskAssignor",
             AssignmentConfigs(num_standby_replicas=2, max_warmup_replicas=7, **common),  # type: ignore[arg-type]
         ),
     ]
-    assert all(isinstance(each.topology, ShownTopology) for each in chosen)
-
-
-@pytest.mark.parametrize(
-    ("class_name", "name"),
-    [
-        (
-            "org.apache.kafka.streams.processor.internals.assignment.FallbackPriorTaskAssignor",
-            "FallbackPriorTaskAssignor",
-        ),
-        ("org.apache.kafka.streams.processor.internals.assignment.StickyTaskAssignor", "LegacyStickyTaskAssignor"),
-    ],
-)
-def test_should_take_the_assignor_of_the_application(tmp_path: Path, class_name: str, name: str) -> None:
-    properties = tmp_path / "app.properties"
-    package = "org.apache.kafka.streams.processor.internals.assignment"
-    properties.write_text(f"internal.task.assignor.class={package}.{class_name}\n")
-    assert group_choices(["a"], [], [str(properties)], [], None)[0].assignor == name
+    assert all(each.topology == TopologySource() for each in chosen)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +63,7 @@ def test_should_take_the_assignor_of_the_application(tmp_path: Path, class_name:
         ([["a"], [], [], ["num.standby.replica=1"]], "configs of a: unknown config 'num.standby.replica'"),
         ([["a"], [], [], ["c:num.standby.replicas=1"]], "--config: 'c' is not one of the groups (a)"),
         ([["a"], [], [], ["num.standby.replicas"]], "--config: must be key=value"),
+        ([["a"], [], ["nowhere.properties"], ["num.standby.replicas"]], "--config: must be key=value"),
     ],
 )
 def test_should_say_what_is_wrong_with_the_options(arguments: list[list[str]], message: str) -> None:
@@ -96,12 +82,16 @@ def test_should_read_a_topology_as_json_and_as_text(tmp_path: Path) -> None:
     assert (given.origin, described.origin) == ("definition topology.json", "Topology#describe text topology.txt")
     subtopology = described.topology("wc", ShownTasks(), {"lines": 2}).topology.subtopologies[0]
     assert (subtopology.source_topics, subtopology.stores[0].changelog_topic) == (("lines",), "wc-counts-changelog")
+    shown = ShownTasks()
+    shown.stateful.add(TaskId(0, 0))  # the group has run, so a changelog that is not there now will never be
+    subtopology = described.topology("wc", shown, {"lines": 2}).topology.subtopologies[0]
+    assert [store.changelog_topic for store in subtopology.stores if store.changelog_topic] == []
 
 
 def test_should_infer_a_topology_from_what_the_group_shows() -> None:
     shown = ShownTasks()
     shown.subscribed = frozenset({"lines"})
-    source = ShownTopology()
+    source = TopologySource()
     assert source.topology("wc", shown, {"lines": 1}).topology.subtopologies == (Subtopology(0, ("lines",)),)
     shown.assigned[TaskId(0, 0)] = {TopicPartition("lines", 0)}
     shown.stateful.add(TaskId(0, 0))

@@ -83,10 +83,10 @@ def test_should_go_on_where_an_earlier_run_stopped() -> None:
     before.take(record("static", 7, FIRST))
     after = GroupGenerations("static", before.seen)
     assert before.seen == LastSeen(7, 1, 6, before.seen.digest)
-    assert [
-        after.take(record("static", 7, FIRST)),
-        after.take(record("static", 8, with_new_member_id(FIRST))),
-    ] == [None, None]
+    assert [after.take(record("static", 7, FIRST)), after.take(record("static", 8, with_new_member_id(FIRST)))] == [
+        None,
+        None,
+    ]
     taken = after.take(record("static", 9, SECOND))
     assert taken is not None
     assert taken.id == "static.2@3:9"

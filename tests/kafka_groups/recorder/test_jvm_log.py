@@ -95,15 +95,6 @@ def test_should_tell_a_round_of_the_high_availability_assignor_whole() -> None:
     }
 
 
-def test_should_see_warm_ups_and_lags_of_a_growing_group() -> None:
-    documents, _ = read("high_availability")
-
-    assert Counter(document["output"]["probing_rebalance_needed"] for document in documents) == {True: 10, False: 3}
-    assert {len(document["clients"]) for document in documents} == {1, 2, 3}
-    lags = {lag for document in documents for client in document["clients"].values() for lag in client["lags"].values()}
-    assert {-2, 0, 1129} <= lags
-
-
 def test_should_know_from_info_lines_what_the_leader_saw_in_debug() -> None:
     lines = lines_of("fallback_debug")
     with_debug, _ = read("fallback_debug", lines)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
 from assignor.recording import RecordedOutput, parse_recorded_rebalance
-from assignor.snapshot import ClusterView, RebalanceSnapshot
-from kafka_groups.recorder.leader_view import LeaderView, PolledViews, has_state, leader_view
+from kafka_groups.recorder.leader_view import LeaderView, PolledViews, leader_view, reported_sums
 from tests.recorded import RECORDINGS, documents
 
 
@@ -75,7 +75,7 @@ def after_creation(recorded: RecordedView) -> ClusterView:
 
 
 @pytest.mark.parametrize("document", REBALANCES)
-def test_should_take_the_first_look_when_it_explains_the_rebalance(document: dict[str, Any]) -> None:
+def test_should_take_the_first_poll_when_it_explains_the_rebalance(document: dict[str, Any]) -> None:
     rebalance = RecordedView(document)
     found = rebalance.found(PolledViews((rebalance.seen,), before=rebalance.seen))
     assert found == LeaderView(rebalance.seen)
@@ -90,7 +90,7 @@ def test_should_take_topics_that_were_not_there_before_as_created(document: dict
 
 
 @pytest.mark.parametrize("document", WITH_LAGS)
-def test_should_find_offsets_between_the_looks_when_more_was_written_meanwhile(document: dict[str, Any]) -> None:
+def test_should_find_offsets_between_the_polls_when_more_was_written_meanwhile(document: dict[str, Any]) -> None:
     rebalance = RecordedView(document)
     before, after = moved(rebalance.seen, -200), moved(rebalance.seen, 1_000)
     found = rebalance.found(PolledViews((after,), before=before))
@@ -105,15 +105,15 @@ def test_should_find_offsets_between_the_looks_when_more_was_written_meanwhile(d
         )
 
 
-def test_should_know_that_there_was_no_rebalance_before_when_nobody_looked() -> None:
+def test_should_know_that_there_was_no_rebalance_before_without_a_poll() -> None:
     rebalance = RecordedView(documents("recordings/static.jsonl.gz")[0])
-    assert not has_state(rebalance.snapshot)
+    assert reported_sums(rebalance.snapshot) == {}
     found = rebalance.found(PolledViews((after_creation(rebalance),), before=None, may_create=True))
     assert (found.words, found.differences) == ("internal topics as created in this rebalance", ())
     assert found.view.existing_internal_topics == {}
 
 
-def test_should_keep_the_first_look_and_say_what_differs_when_no_view_explains_the_rebalance() -> None:
+def test_should_keep_the_first_poll_and_say_what_differs_when_no_view_explains_the_rebalance() -> None:
     rebalance = RecordedView(documents("recordings/static.jsonl.gz")[1])
     other = replace(rebalance.snapshot.configs, num_standby_replicas=2)
     rebalance.snapshot = replace(rebalance.snapshot, configs=other)

@@ -36,15 +36,6 @@ def test_should_begin_without_a_position(path: Path) -> None:
     output.close()
 
 
-def test_should_go_on_at_the_saved_position(path: Path) -> None:
-    output = written(path, line("wc", 3, 7))
-    output.save({3: 12}, {"wc": SEEN})
-    output.close()
-    again = OutputFile(path)
-    assert again.position == Position({3: 12}, {"wc": SEEN}, path.stat().st_size)
-    again.close()
-
-
 def test_should_cut_off_an_interrupted_generation_without_the_one_that_came_next(path: Path) -> None:
     interrupted = {**line("wc", 4, 20), "id": "wc.4@3:20-interrupted", "interrupted": True}
     written(path, line("wc", 3, 7), interrupted, line("wc", 5, 20), {**interrupted, "id": "wc.6@3:30"}).close()

@@ -10,10 +10,11 @@ from assignor.protocol.consumer_protocol import Subscription, encode_subscriptio
 from assignor.protocol.group_metadata import GroupMetadataValue, MemberMetadata
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from kafka_groups.leader.own_member import own_assignment, own_subscription
+from kafka_groups.leader.led_rebalance import own_assignment, own_subscription
 from kafka_groups.recorder.generations import GroupGenerations
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,
+    LineComparison,
     decoded_rebalance,
     interrupted_documents,
     recorded_document,
@@ -24,6 +25,7 @@ from rebalance_analysis.rerun import RerunRebalance, run
 from tests.kafka_groups.recorder.group_records import record, value_of
 from tests.recorded import RECORDINGS, documents
 
+SMOKE = documents("recordings/smoke.jsonl.gz")
 LINES = [
     pytest.param(document, id=document["id"])
     for name in RECORDINGS
@@ -138,6 +140,32 @@ def test_should_say_that_an_old_leader_is_not_4_3_1() -> None:
     leader = next(member for member in value.members if member.member_id == value.leader)
     members = (replace(leader, subscription=encode_subscription(Subscription(("lines",), old))),)
     assert decoded("g", replace(value, members=members)).led_by == "a Kafka Streams of subscription version 8"
+
+
+def test_should_say_what_moves_and_because_of_what() -> None:
+    comparison = LineComparison()
+    assert [comparison.compare_with_last(line).text() for line in SMOKE] == [
+        "12 active tasks",
+        "no task moves; because the leader saw smoke-by-word-repartition appear, which the rebalance before created",
+        "6 tasks move; because b joined with 1 thread",
+        "no task moves; because follow-up: 0_1, 0_3, 1_1, 1_3 and 2 more waited to be given up",
+    ]
+
+
+def test_should_count_the_tasks_of_an_instance_that_is_gone() -> None:
+    comparison = LineComparison()
+    texts = [comparison.compare_with_last(line).text() for line in documents("recordings/optimized.jsonl.gz")]
+
+    assert texts[-1] == "6 tasks move; because a is gone with 2 threads"
+
+
+def test_should_say_nothing_of_a_line_that_cannot_be_run_again() -> None:
+    comparison = LineComparison()
+    comparison.compare_with_last(SMOKE[0])
+    nobody = {**SMOKE[1], "input": {**SMOKE[1]["input"], "members": {}}}
+
+    assert comparison.compare_with_last(nobody).text() == ""
+    assert comparison.compare_with_last(SMOKE[2]).text() == "12 active tasks"
 
 
 def _with_deadline() -> tuple[dict[str, object], RecordedRebalance]:

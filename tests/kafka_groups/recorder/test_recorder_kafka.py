@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,10 @@ import pytest
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue
 from kafka_client.offsets_topic import offsets_partition
 from tests.kafka_groups.recorder.group_records import value_of
-from tests.kafka_groups.recorder.offsets_topic_writer import (
-    plain_consumer,
-    write_generations,
-    write_other_kind,
-)
-from tests.kafka_groups.recorder.recorder_process import RecorderProcess, lines_of
+from tests.kafka_groups.recorder.offsets_topic_writer import plain_consumer, write_generations, write_other_kind
+from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
+from tests.oracle.led_groups import lines_of
 from tests.oracle.scenario_feed import create_topics
 from tests.recorded import documents
 
@@ -52,6 +50,11 @@ def servers(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         broker.stop()
 
 
+def recording(directory: Path, *arguments: str) -> AssignorProcess:
+    """A recorder that runs; each has files of its own."""
+    return AssignorProcess(f"record-{uuid.uuid4().hex}", ["record", *arguments], directory).start()
+
+
 def generation(number: int) -> GroupMetadataValue:
     return replace(REBALANCES[number % len(REBALANCES)], generation=number)
 
@@ -69,13 +72,13 @@ def test_should_lose_and_double_no_line_when_it_is_killed(servers: str, tmp_path
         writer.start()
     draw = random.Random(6)
     for _ in range(KILLS):
-        recorder = RecorderProcess(*arguments)
-        recorder.wait_until_reported("members", times=5)
+        recorder = recording(tmp_path, *arguments)
+        recorder.wait_for_message("members", times=5)
         time.sleep(draw.random() / 20)  # anywhere between two lines, or in one
         recorder.kill()
     for writer in writers:
         writer.join()
-    assert RecorderProcess(*arguments, "--once").wait() == 0
+    assert recording(tmp_path, *arguments, "--once").wait() == 0
     lines = lines_of(output)
     assert len({line["id"] for line in lines}) == len(lines)
     for group in groups:
@@ -89,19 +92,19 @@ def test_should_begin_with_the_next_generation_and_take_a_rewritten_one_for_none
     write_generations(servers, "from-now", [first])
     output = tmp_path / "rebalances.jsonl"
     arguments = ["--bootstrap-server", servers, "--group", "from-now", "--output", str(output)]
-    recorder = RecorderProcess(*arguments, "--until-generations", "1")
-    recorder.wait_until_reported("from-now: generation 1, 6 members; following")
+    recorder = recording(tmp_path, *arguments, "--until-generations", "1")
+    recorder.wait_for_message("from-now: generation 1, 6 members; following")
     write_generations(servers, "from-now", [back, generation(2)])
     assert recorder.wait() == 0
     assert [line["generation_id"] for line in lines_of(output)] == [2]
-    assert RecorderProcess(*arguments, "--once").wait() == 0
+    assert recording(tmp_path, *arguments, "--once").wait() == 0
     assert [line["generation_id"] for line in lines_of(output)] == [2]
 
 
-def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str) -> None:
-    recorder = RecorderProcess("--bootstrap-server", servers, "--group", PLAIN_GROUP, "--once")
+def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str, tmp_path: Path) -> None:
+    recorder = recording(tmp_path, "--bootstrap-server", servers, "--group", PLAIN_GROUP, "--once")
     assert recorder.wait() == 2
-    assert recorder.reports == [
+    assert recorder.lines() == [
         "error: group readers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
         "'consumer' and 'stream', and its group id is the application.id"
     ]
@@ -111,30 +114,11 @@ def test_should_refuse_the_streams_rebalance_protocol_and_go_on_with_other_group
     write_other_kind(servers, "of-kip-1071", GroupKind.STREAMS)
     write_generations(servers, "beside-it", [REBALANCES[0]])
     arguments = ["--bootstrap-server", servers, "--group", "of-kip-1071", "--from-start", "--once"]
-    alone = RecorderProcess(*arguments)
+    alone = recording(tmp_path, *arguments)
     assert alone.wait() == 2
-    assert "speaks the streams rebalance protocol (KIP-1071)" in alone.reports[-1]
+    assert "speaks the streams rebalance protocol (KIP-1071)" in alone.lines()[-1]
     output = tmp_path / "rebalances.jsonl"
-    both = RecorderProcess(*arguments, "--group", "beside-it", "--output", str(output))
-    assert both.wait() == 0, both.reports
-    assert any(line.endswith("; the other groups are recorded") for line in both.reports)
+    both = recording(tmp_path, *arguments, "--group", "beside-it", "--output", str(output))
+    assert both.wait() == 0, both.lines()
+    assert any(line.endswith("; the other groups are recorded") for line in both.lines())
     assert [line["group_id"] for line in lines_of(output)] == ["beside-it"]
-
-
-def test_should_wait_for_a_group_that_is_not_there_yet(servers: str) -> None:
-    recorder = RecorderProcess("--bootstrap-server", servers, "--group", "later", "--until-generations", "1")
-    recorder.wait_until_reported("later: there is no such group yet; waiting for its first generation")
-    write_generations(servers, "later", [REBALANCES[0]])
-    assert recorder.wait() == 0, recorder.reports
-    assert '"id":"later.1@' in recorder.printed
-
-
-def test_should_say_in_one_line_that_the_cluster_cannot_be_reached(tmp_path: Path) -> None:
-    client = tmp_path / "client.properties"
-    client.write_text("default.api.timeout.ms=500\nrequest.timeout.ms=500\n")
-    recorder = RecorderProcess(
-        "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--command-config", str(client), "--once"
-    )
-    assert recorder.wait() == 2
-    assert len(recorder.reports) == 1
-    assert recorder.reports[0].startswith("error: Kafka at 127.0.0.1:1: ")

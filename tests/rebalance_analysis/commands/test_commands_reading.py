@@ -42,6 +42,13 @@ class TestExplain:
         told = json.loads(assignor("explain", file, "-o", "json").stdout)
         assert told == {"id": "v-201-399.0", "task": None, "text": "no task was placed: ASSIGNMENT_ERROR"}
 
+    def test_should_name_the_code_of_a_rebalance_without_tasks(self, tmp_path: Path) -> None:
+        line = smoke(1)
+        del line["output"]
+        line["input"]["topology"] = {"subtopologies": [], "copartition_groups": []}
+        told = json.loads(assignor("explain", write_lines(tmp_path / "e.jsonl", [line]), "-o", "json").stdout)
+        assert told == {"id": "smoke.1", "task": None, "text": "no task was placed: NONE"}
+
     @pytest.mark.parametrize("arguments", [("--id", "smoke.9"), ("--task", "7_7")])
     def test_should_answer_no_when_there_is_nothing_to_explain(self, arguments: tuple[str, str]) -> None:
         ran = assignor("explain", SMOKE, *arguments)

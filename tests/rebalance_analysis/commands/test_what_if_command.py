@@ -14,7 +14,7 @@ from rebalance_analysis.rerun import run_recorded
 from rebalance_analysis.what_if import AddedInstances, Changes, changed
 from tests.checkout import VECTORS
 from tests.program import SMOKE, assignor, smoke, write_lines
-from tests.recorded import document, documents
+from tests.recorded import documents
 
 WCFLOW = str(VECTORS / "recordings/wcflow.jsonl.gz")
 STATIC = str(VECTORS / "recordings/static.jsonl.gz")
@@ -117,21 +117,6 @@ class TestRounds:
             "1 of them have lags that are not known; their records to restore are not in the sum",
         ]
 
-    def test_should_go_on_after_a_line_that_cannot_be_used(self, tmp_path: Path) -> None:
-        file = tmp_path / "lines.jsonl"
-        rounds = [
-            document("recordings/wcflow.jsonl.gz", "wcflow.1"),
-            document("recordings/wcflow.jsonl.gz", "wcflow.8"),
-        ]
-        file.write_text("\n".join(["nonsense", *map(json.dumps, rounds)]))
-        ran = assignor("what-if", str(file), "--remove", "c", "--all", "--format", "json")
-        assert ran.returncode == 2
-        assert [json.loads(line).get("id") for line in ran.stdout.splitlines()] == ["wcflow.8", None]
-        said = ran.stderr.splitlines()
-        assert said[0].startswith(f"error: {file}:1: is not a line of JSON")
-        assert said[1].startswith(f"error: {file}:2: remove: no instance is called 'c'; there are ")
-        assert len(said) == 2
-
 
 class TestWrite:
     @pytest.mark.parametrize("name", ["changed.jsonl", "changed.jsonl.gz"])
@@ -213,20 +198,11 @@ class TestUsage:
         ("arguments", "message"),
         [
             ((), "error: nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)"),
-            (
-                ("--set", "num.standby.replicas=abc"),
-                "error: --set: num.standby.replicas must be a whole number, not 'abc'",
-            ),
             ((*ONE_MORE, "--restore-rate", "0"), "error: --restore-rate: must be a number above 0, not 0"),
-            ((*ONE_MORE, "--restore-rate", "nan"), "error: --restore-rate: must be a number above 0, not nan"),
+            ((*ONE_MORE, "--restore-rate", "inf"), "error: --restore-rate: must be a number above 0, not inf"),
             ((*ONE_MORE, "--group", "other"), f"error: {SMOKE}: there is no such rebalance"),
         ],
     )
     def test_should_end_with_2_and_one_clear_line(self, arguments: tuple[str, ...], message: str) -> None:
         ran = assignor("what-if", SMOKE, *arguments)
         assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"{message}\n")
-
-    def test_should_complain_of_a_file_that_is_not_there(self) -> None:
-        ran = assignor("what-if", "/no/such/file", *ONE_MORE)
-        assert (ran.returncode, ran.stdout) == (2, "")
-        assert ran.stderr.startswith("error: /no/such/file: ")

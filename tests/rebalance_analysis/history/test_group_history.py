@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TaskId
-from rebalance_analysis.history import Move, group_history, group_history_document
+from rebalance_analysis.history import group_history, group_history_document
+from rebalance_analysis.history.group_history import Move
 from rebalance_analysis.history.triggers import processes_of
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import run

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.decisions import DecisionKind
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, Role, TaskId
 from assignor_cli.tables import View
-from rebalance_analysis.commands.history_text import group_history_text, names_for
+from rebalance_analysis.commands.explain import group_history_text, names_for
 from rebalance_analysis.history import group_history
 from rebalance_analysis.history.triggers import processes_of
-from rebalance_analysis.presentation import group_rows, quantities
+from rebalance_analysis.presentation import history_rows, quantities
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunRebalance, run
 from tests.rebalance_analysis.history.histories import past_rebalances, recorded
@@ -72,7 +72,7 @@ def every_task_is_named() -> Iterator[None]:
     """Where there are very many, the history names only the first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantities, "TASKS_SHOWN", 10**6)
-        patch.setattr(group_rows, "PLACES_SHOWN", 10**6)
+        patch.setattr(history_rows, "PLACES_SHOWN", 10**6)
         yield
 
 
@@ -192,10 +192,7 @@ def sides(verb: str, line: str, facts: Mapping[str, str], place: re.Match[str]) 
     was, now = (_ACTIVE.fullmatch(facts.get(label, "")) for label in ("was", "is"))
     contradicted = " and active on " in facts.get("was", "") or verb.startswith(("is handed", "are handed"))
     giver = None if place["giver"] is None or " and " in place["giver"] else place["giver"]
-    return (
-        giver if was is None or contradicted else was[1],
-        place["receiver"] if now is None else now[1],
-    )
+    return (giver if was is None or contradicted else was[1], place["receiver"] if now is None else now[1])
 
 
 def tasks(listed: str) -> Iterator[TaskId]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from assignor.decisions import DecisionKind
 from assignor.explain import ActiveOutcome
-from assignor.types import LATEST_OFFSET, Role, TaskId
-from rebalance_analysis.history import (
-    PastRebalance,
-    PlacedCopy,
-    TaskChange,
-    TaskHistory,
-    task_history,
-    task_history_document,
-)
+from assignor.task_assignors.base import ClientPlacement, Placement
+from assignor.task_assignors.decisions import DecisionKind
+from assignor.types import LATEST_OFFSET, ProcessId, Role, TaskId
+from rebalance_analysis.history import PastRebalance, PlacedCopy, TaskChange, TaskHistory, task_history
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunPlacement, run
 from tests.rebalance_analysis.history.histories import past_rebalances, recorded, short, with_input
@@ -157,9 +152,6 @@ class TestRecordedGroups:
                 active.get(task, []) for active in owners
             ]
 
-    def test_should_be_the_same_when_told_again(self) -> None:
-        assert task_history_document("wcflow", told("wcflow", "1_2")) == task_history_document("wcflow", self.found)
-
 
 class TestGaps:
     def test_should_count_the_generations_that_were_not_recorded(self) -> None:
@@ -258,3 +250,12 @@ class TestPlacements:
         (each,) = task_history([PastRebalance(1, run(changed))], TaskId.parse(task)).rebalances
         assert each.differs
         assert [(copy.role, str(copy.process)) for copy in each.copies] == [(Role.ACTIVE, other)]
+
+    def test_should_tell_several_recorded_owners_in_the_order_of_processes(self) -> None:
+        ran = run(documents("placements.jsonl.gz")[0])
+        assert isinstance(ran, RerunPlacement)
+        task, owners = ran.recorded.problem.tasks[0], [ProcessId(0, 9), ProcessId(0, 10)]
+        placement = Placement(False, {each: ClientPlacement(frozenset({task}), frozenset()) for each in owners})
+        ran = replace(ran, recorded=replace(ran.recorded, output=placement))
+        (each,) = task_history([PastRebalance(1, ran)], task).rebalances
+        assert [copy.process for copy in each.copies] == owners

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from assignor.decisions import DecisionKind
-from assignor.names import InstanceNames
+from assignor.names.short_names import InstanceNames
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, Role
-from rebalance_analysis.history import PlacedCopy, TaskWaiting
+from rebalance_analysis.history import PlacedCopy
+from rebalance_analysis.history.task_history import TaskWaiting
 from rebalance_analysis.presentation.moves import CopyRow, copies_text, copy_changes, copy_row, waiting_text
 
 A, B = ProcessId(0, 1), ProcessId(0, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, EntryPoints
@@ -23,8 +22,7 @@ from rebalance_analysis.reading.sources import (
     raw_lines,
     shown,
 )
-from tests.checkout import ROOT
-from tests.program import PROGRAM, SMOKE, assignor, environment
+from tests.program import SMOKE, assignor
 
 PARQUET = b"PAR1 and more"
 SQLITE = b"SQLite format 3\0 and more"
@@ -54,14 +52,7 @@ class TestFindSources:
         ]
 
     @pytest.mark.parametrize(
-        "url",
-        [
-            "sqlite:///a.sqlite3",
-            "sqlite+aiosqlite:////a",
-            "postgresql://h/d",
-            "postgresql+asyncpg://u:p@h/d",
-            "postgres://h/d",
-        ],
+        "url", ["sqlite:///a.sqlite3", "sqlite+aiosqlite:////a", "postgresql+asyncpg://u:p@h/d", "postgres://h/d"]
     )
     def test_should_take_the_url_of_a_database_for_one(self, url: str) -> None:
         assert find_sources([url]) == [Source(url, SourceKind.DATABASE)]
@@ -208,20 +199,6 @@ class TestReadLines:
         problems = [line.problem or "" for line in read]
         assert problems[1].startswith("the gzip data is damaged")
         assert problems[3].startswith("is not a line of JSON")
-
-    def test_should_run_every_recording_of_a_directory(self, tmp_path: Path) -> None:
-        (tmp_path / "below").mkdir()
-        (tmp_path / "below/s.jsonl").write_bytes(gzip.decompress(Path(SMOKE).read_bytes()))
-        (tmp_path / "t.jsonl.gz").write_bytes(Path(SMOKE).read_bytes())
-        ran = assignor("assign", "--check", str(tmp_path))
-        assert (ran.returncode, ran.stderr) == (0, "")
-        assert "equal to the byte     8 of 8 (100.0 %)" in ran.stdout.splitlines()
-
-    def test_should_read_what_a_shell_hands_over_as_a_pipe(self) -> None:
-        command = f"exec {' '.join(map(repr, PROGRAM[:2]))} '{PROGRAM[2]}' assign --check <(cat {SMOKE})"
-        ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment(), cwd=ROOT)
-        assert (ran.returncode, ran.stderr) == (0, "")
-        assert "equal to the byte     4 of 4 (100.0 %)" in ran.stdout.splitlines()
 
 
 def three_lines(name: str) -> Iterator[RawLine]:

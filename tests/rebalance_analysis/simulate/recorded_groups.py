@@ -8,8 +8,8 @@ from dataclasses import replace
 from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.pipeline import assign
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import RecordedPlacement, RecordedRebalance
-from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from tests.group_model import NOW_MS, SimulatedGroup, topology_of

@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
-from rebalance_analysis.simulate.modelled_thread import ModelledThread, Rates, shared_out, to_restore_from
-from rebalance_analysis.simulate.task_runs import ChangelogEnds, TaskRuns
+from rebalance_analysis.simulate.group_members import Members
+from rebalance_analysis.simulate.modelled_thread import (
+    ChangelogEnds,
+    ModelledThread,
+    Rates,
+    TaskRuns,
+    shared_out,
+    to_restore_from,
+)
 
 T0, T1, T2, T3 = (TaskId(0, number) for number in range(4))
 ENDS = {T0: 1000, T1: 3000, T2: 500, T3: 500}
@@ -117,3 +124,15 @@ def test_should_hand_out_every_record_and_nobody_more_than_missing(missing: dict
     assert all(0 <= shares[task] <= missing[task] for task in missing)
     short = [task for task in missing if shares[task] < missing[task]]
     assert all(shares[task] >= max(shares.values()) - 1 for task in short)
+
+
+def test_should_name_the_first_of_the_tasks_that_had_no_owner_for_equally_long() -> None:
+    tasks = [TaskId(0, number) for number in range(20)]
+    runs, one = TaskRuns(dict.fromkeys(tasks, -1000)), thread()
+    one.take(dict.fromkeys(tasks), {}, ends(), now_ms=0)
+    for task in tasks:
+        runs.starts(task, 0)
+
+    Members({one.name: one}, ChangelogEnds({}, 0, runs), runs, 0).hand_out({}, 500)
+
+    assert runs.longest_task == T0

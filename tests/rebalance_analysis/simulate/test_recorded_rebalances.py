@@ -9,19 +9,19 @@ from dataclasses import replace
 
 import pytest
 
-from assignor.cluster import TopicMetadata
 from assignor.pipeline import assign
 from assignor.protocol.assignment_info import decode_assigned_tasks, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
+from assignor.topology.cluster import TopicMetadata
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId
 from rebalance_analysis.rerun import RerunPlacement, run_recorded
-from rebalance_analysis.simulate import End, ForecastModel, ForecastTrigger, forecast
-from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader, with_appended, with_created
-from rebalance_analysis.simulate.recorded_members import recorded_members
-from rebalance_analysis.simulate.task_runs import ChangelogEnds, TaskRuns
+from rebalance_analysis.simulate import ForecastModel, forecast
+from rebalance_analysis.simulate.model import End, ForecastTrigger
+from rebalance_analysis.simulate.modelled_thread import ChangelogEnds, TaskRuns
+from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader, recorded_members, with_appended, with_created
 from rebalance_analysis.what_if import Changes, changed
 from tests.checkout import RECORDINGS
 from tests.rebalance_analysis.simulate.recorded_groups import as_placement, settled_group
@@ -103,7 +103,7 @@ def test_should_not_ask_for_a_round_again_when_the_leader_has_no_consumer() -> N
 def test_should_report_closed_state_by_the_thread_that_closed_it() -> None:
     """When b joins, a's second thread gives up 1_1 and 1_3, and tells of them in the follow-up, as Kafka's did."""
     rounds = recording("optimized")
-    leader = RebalanceLeader(rounds["optimized.3"], ForecastModel(), None)
+    leader = RebalanceLeader(rounds["optimized.3"], ForecastModel(), None, rounds["optimized.3"])
     decided, members = leader.recorded_rebalance()
     members.hand_out(decided.handed_out, 500)
 
@@ -196,9 +196,10 @@ def test_should_give_up_what_is_not_in_the_assignment() -> None:
     owned = {member_id: member.owned for member_id, member in recorded_members(recorded.snapshot.members).items()}
 
     for member_id, member in recorded_members(recorded.snapshot.members).items():
-        received, at_once = member.receives(result.assignments[member_id])
-        assert at_once is not set(owned[member_id]).issubset(received.partitions)
-        assert member.owned == received.partitions
+        _, at_once = member.receives(result.assignments[member_id])
+        partitions = decode_assignment(result.assignments[member_id]).partitions
+        assert at_once is not set(owned[member_id]).issubset(partitions)
+        assert member.owned == partitions
 
 
 def test_should_spread_what_is_appended_over_the_changelogs_of_a_task() -> None:
@@ -232,3 +233,15 @@ def test_should_keep_the_brokers_of_topics_that_the_first_rebalance_created() ->
     later = with_created(line.snapshot, assign(line.snapshot, line.now_ms).created_topics)
 
     assert {topic: later.existing_internal_topics[topic] for topic in created} == created
+
+
+def test_should_let_the_thread_report_closed_state_that_reported_it_in_the_recording() -> None:
+    recorded = recording("optimized")["optimized.4"]
+    reported = {
+        name: member.info.task_offset_sums for name, member in recorded_members(recorded.snapshot.members).items()
+    }
+
+    _, members = RebalanceLeader(recorded, ForecastModel(), None, recorded).recorded_rebalance()
+
+    assert members.closed
+    assert all(task in reported[state.reporter] for (_, task), state in members.closed.items())

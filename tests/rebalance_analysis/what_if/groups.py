@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_placement, parse_recorded_rebalance
-from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import ProcessId
 from rebalance_analysis.rerun import RerunRebalance, run_recorded

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import InputError
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
-from assignor.snapshot import Member
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from rebalance_analysis.what_if import Changes, changed
 from tests.rebalance_analysis.what_if.groups import A, B, C, problem_of, recorded, run_snapshot
@@ -49,16 +49,6 @@ def test_should_follow_the_most_particular_wish(asked: dict[str, int], lag: int)
 
 def test_should_be_all_there_is_when_more_is_asked() -> None:
     assert lags({"2_4": 10**15}, "2_4") == {A: [34067], B: [LATEST_OFFSET], C: [34067]}
-
-
-def test_should_leave_running_tasks_running() -> None:
-    assert lags({"b/2_4": 5}, "2_4")[B] == [LATEST_OFFSET]
-
-
-def test_should_make_everybody_with_state_caught_up() -> None:
-    problem = problem_of(run_snapshot(ROUND, Changes(lags={"*": 0})))
-    reported = {lag for client in problem.clients.values() for lag in client.lags.reported.values()}
-    assert reported == {0, LATEST_OFFSET}
 
 
 @pytest.mark.parametrize(

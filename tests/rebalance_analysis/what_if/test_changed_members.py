@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import DecodeError, InputError
+from assignor.pipeline.snapshot import Member
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.recording import parse_recorded_rebalance
-from assignor.snapshot import Member
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from rebalance_analysis.what_if import AddedInstances, Changes, changed
 from tests.rebalance_analysis.what_if.groups import (
@@ -61,10 +61,6 @@ class TestConfigs:
         assert after == replace(
             before, assignor="LegacyStickyTaskAssignor", configs=replace(before.configs, num_standby_replicas=0)
         )
-
-    def test_should_name_the_nearest_key(self) -> None:
-        with pytest.raises(InputError, match=r"configs: unknown config 'num.standbys'; did you mean 'num.standby"):
-            what_if(ROUND, Changes(configs={"num.standbys": 1}))
 
 
 class TestRemove:

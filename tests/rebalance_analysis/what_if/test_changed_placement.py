@@ -17,7 +17,8 @@ from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.topology.group_topology import GroupTopology
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from rebalance_analysis.rerun import RerunPlacement, run_recorded
-from rebalance_analysis.what_if import AddedInstances, Changes, changed, changed_document
+from rebalance_analysis.what_if import AddedInstances, Changes, changed
+from rebalance_analysis.what_if.changed_rebalance import changed_document
 from tests.rebalance_analysis.what_if.groups import recorded_placement
 
 A, B = ProcessId(0, 1), ProcessId(0, 2)

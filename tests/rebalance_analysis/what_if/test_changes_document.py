@@ -11,7 +11,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.topology.group_topology import GroupTopology, Subtopology
-from rebalance_analysis.commands.change_options import changes_from_options
+from rebalance_analysis.commands.shared_options import changes_from_options
 from rebalance_analysis.what_if import AddedInstances, Changes, changes_document, changes_from_document
 from tests.recorded import document
 

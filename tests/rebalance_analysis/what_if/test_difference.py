@@ -13,17 +13,9 @@ from assignor.errors import InputError
 from assignor.recording import RecordedPlacement
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
-from rebalance_analysis.rerun import RerunPlacement, RerunRebalance, run_recorded
-from rebalance_analysis.what_if import (
-    Changes,
-    Difference,
-    ProcessCopies,
-    TaskDifference,
-    changed,
-    copies_by_process,
-    difference,
-    difference_document,
-)
+from rebalance_analysis.rerun import RerunPlacement, run_recorded
+from rebalance_analysis.what_if import Changes, difference, difference_document
+from rebalance_analysis.what_if.difference import Difference, ProcessCopies, TaskDifference, copies_by_process
 from tests.rebalance_analysis.what_if.groups import recorded, run_snapshot
 
 A, B, C = (ProcessId(0, number) for number in range(3))
@@ -174,11 +166,3 @@ def test_should_count_the_copies_of_each_process_by_what_it_had() -> None:
         ProcessCopies(B, 1, active_kept=1, active_moved_in=2, standby_kept=0, standby_new=0, warm_ups=0),
         ProcessCopies(C, 4, active_kept=0, active_moved_in=1, standby_kept=0, standby_new=2, warm_ups=1),
     )
-
-
-def test_should_run_the_changed_round_by_the_code_that_decides() -> None:
-    line = recorded("wcflow.8")
-    ran = run_recorded(changed(line, Changes()))
-    assert isinstance(ran, RerunRebalance)
-    assert line.output is not None
-    assert ran.result.assignments == line.output.assignments

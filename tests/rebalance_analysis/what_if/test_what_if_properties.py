@@ -14,13 +14,13 @@ from rebalance_analysis.what_if import (
     AddedInstances,
     Changes,
     changed,
-    changed_document,
     changes_document,
     changes_from_document,
     difference,
     difference_document,
 )
-from rebalance_analysis.what_if.open_group import OpenGroup
+from rebalance_analysis.what_if.changed_rebalance import changed_document
+from rebalance_analysis.what_if.group_changes import OpenGroup
 from tests.examples import share
 from tests.recorded import RECORDINGS, documents
 

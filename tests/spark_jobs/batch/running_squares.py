@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from rich.console import Console
 
-from spark_engine.batch.engine import Engine
+from spark_engine.batch import Engine, EngineChoice
 from spark_engine.batch.running import RunOutcome, run_plan
 from spark_engine.batch.work import Plan
 from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
@@ -34,16 +34,7 @@ def run_squares(
     talk: io.StringIO | None = None,
 ) -> RunOutcome:
     console = Console(file=talk or io.StringIO(), width=200)
-    return run_plan(
-        plan,
-        directory,
-        engine=engine,
-        master=master,
-        cores=cores,
-        console=console,
-        title="squares",
-        restart=restart,
-    )
+    return run_plan(plan, directory, EngineChoice(engine, master, cores, restart), console=console, title="squares")
 
 
 def beside(run: Callable[[], RunOutcome]) -> Future[RunOutcome]:

@@ -29,14 +29,13 @@ class Numbers:
 @dataclass(frozen=True, slots=True)
 class Squares:
     """`marks`: a directory. A chunk in `held` leaves `<number>-<pid>-<pid of its executor's JVM>` there and waits until
-    there is `go`. `raising`, `killing`: chunks that raise, and that kill their process. `row_ms`: CPU time a row.
+    there is `go`. `raising`, `killing`: chunks that raise, and that kill their process.
     """
 
     marks: str = ""
     held: frozenset[int] = frozenset()
     raising: frozenset[int] = frozenset()
     killing: frozenset[int] = frozenset()
-    row_ms: float = 0.0
     schema: pa.Schema = field(default=SCHEMA)
 
     def run(self, chunks: Iterator[Numbers]) -> Iterator[ChunkOutput]:
@@ -47,7 +46,7 @@ class Squares:
     def _misbehave(self, number: int) -> None:
         if number in self.held:
             # here, so that processes without Spark do not load PySpark first
-            from spark_jobs.workers.executor_identity import executor_identity
+            from spark_jobs.ownership.executor_identity import executor_identity
 
             (Path(self.marks) / f"{number}-{os.getpid()}-{executor_identity().jvm_pid or 0}").touch()
             while not (Path(self.marks) / "go").exists():
@@ -61,8 +60,6 @@ class Squares:
         rows, rejects = [], []
         for number in range(chunk.first, chunk.first + chunk.lines):
             began_s = time.thread_time()
-            while (time.thread_time() - began_s) * 1000 < self.row_ms:
-                pass
             if number % REJECTED_EVERY == 0:
                 rejects.append(Reject(f"numbers:{number}", "unusable", "a multiple of seven", str(number)))
             else:

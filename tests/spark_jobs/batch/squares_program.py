@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from spark_engine.batch.engine import Engine
+from spark_engine.batch import Engine, EngineChoice
 from spark_engine.batch.running import run_plan
 from tests.spark_jobs.batch.squares import Squares, squares_plan
 
@@ -21,9 +21,8 @@ def main(directory: str, marks: str, engine: str) -> int:
     plan = squares_plan(CHUNKS, work=Squares(marks=marks, held=frozenset({HELD})))
     console = Console(stderr=True)
     try:
-        run_plan(
-            plan, Path(directory), engine=Engine(engine), master="local[1]", cores=1, console=console, title="squares"
-        )
+        choice = EngineChoice(Engine(engine), "local[1]", cores=1)
+        run_plan(plan, Path(directory), choice, console=console, title="squares")
     except KeyboardInterrupt:
         return 1
     return 0

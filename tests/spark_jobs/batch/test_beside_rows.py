@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from spark_engine.batch.beside_rows import spool_directory
+from spark_engine.batch.output_directory import spool_directory
 
 
 def test_should_be_gone_in_the_end_and_the_output_with_it_when_there_was_no_run(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.checkout import ROOT
 OF_WORKERS = (
     "rebalance_analysis.reading.lines",
     "spark_engine.batch.worker",
-    "rebalance_analysis.recordings.chunk_reading",
+    "rebalance_analysis.recordings.chunk",
     "rebalance_analysis.replay.replay_work",
     "rebalance_analysis.sweep.sweep_work",
 )

@@ -13,13 +13,13 @@ from spark_jobs.demo.replayed_groups import ReplayedGroup, recorded_groups, repl
 def test_should_equal_what_kafkas_own_leader_sent_to_the_byte() -> None:
     replayed = [replay(name, rebalances) for name, rebalances in recorded_groups()]
     assert replayed == [
-        ReplayedGroup("bridge1", 1, 1, 1, 5, ()),
-        ReplayedGroup("optimized", 5, 5, 5, 0, ()),
-        ReplayedGroup("smoke", 4, 4, 4, 0, ()),
-        ReplayedGroup("static", 9, 9, 9, 0, ()),
-        ReplayedGroup("threads2", 14, 14, 14, 0, ()),
-        ReplayedGroup("upgrade", 16, 16, 16, 0, ()),
-        ReplayedGroup("wcflow", 12, 12, 12, 0, ()),
+        ReplayedGroup("bridge1", 1, 1, 1, ()),
+        ReplayedGroup("optimized", 5, 5, 5, ()),
+        ReplayedGroup("smoke", 4, 4, 4, ()),
+        ReplayedGroup("static", 9, 9, 9, ()),
+        ReplayedGroup("threads2", 14, 14, 14, ()),
+        ReplayedGroup("upgrade", 16, 16, 16, ()),
+        ReplayedGroup("wcflow", 12, 12, 12, ()),
     ]
 
 

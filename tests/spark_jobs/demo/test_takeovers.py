@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.demo.takeovers import Takeover, takeovers
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 DEAD_PID = 1
 DIED_MS = 1_000.0

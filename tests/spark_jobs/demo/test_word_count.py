@@ -6,22 +6,23 @@ import uuid
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.word_count import (
     COUNTS,
     LINES,
     MODULES,
+    SourceLine,
     TextFeed,
     different_counts,
     expected_counts,
     read_counts,
+    stdlib_lines,
     word_count,
 )
 from streams_runtime.local_run.local_run import Progress, ProgressMeter
+from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 
 TEXT = [
     SourceLine("json.decoder", "json", "import codecs, codecs"),

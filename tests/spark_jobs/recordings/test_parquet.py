@@ -17,8 +17,7 @@ import pytest
 from assignor.errors import InputError
 from assignor.recording import RecordedPlacement, RecordedRebalance, document_of_line
 from rebalance_analysis.reading.sources import find_sources, raw_lines
-from rebalance_analysis.recordings.columns import lines_of_batch, read_columns
-from rebalance_analysis.recordings.parquet import read
+from rebalance_analysis.recordings.parquet import lines_of_batch, read, read_columns
 from rebalance_analysis.rerun import parse_recorded
 from tests.recorded import RECORDINGS, documents
 from tests.spark_jobs.recordings.recordings_as_files import (

@@ -21,8 +21,7 @@ from rich.console import Console
 from assignor.errors import InputError
 from rebalance_analysis.reading.sources import DamagedSource, RawLine, find_sources, raw_lines
 from rebalance_analysis.recordings import planning
-from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk
-from rebalance_analysis.recordings.chunk_reading import read_chunks
+from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk, read_chunks
 from rebalance_analysis.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
 from tests.spark_jobs.recordings.recordings_as_files import write_gzip, write_plain, write_value_parquet
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rebalance_analysis.replay.counts import Counts
 from rebalance_analysis.replay.rebalance_rows import SCHEMA
-from rebalance_analysis.replay.summary import ComputeTimes, Summary
+from rebalance_analysis.replay.summary import ComputeTimes, Counts, Summary
 from rebalance_analysis.replay.summary_tables import INPUTS_SHOWN, print_summary
 
 EQUAL: dict[str, Any] = {"compared": True, "equal": True, "bytes_equal": True}

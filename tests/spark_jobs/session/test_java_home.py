@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_engine.session.java_home import JavaNotFound, build_java_home, find_java_home
+from spark_engine.session.spark_installation import JavaNotFound, build_java_home, find_java_home
 from tests.spark_jobs.without_java import environment_without_java
 
 PROBE = """
@@ -78,11 +78,6 @@ def test_should_drop_the_missing_module_and_nothing_else(tmp_path: Path) -> None
     ]
     shown = subprocess.run([str(script), *arguments], capture_output=True, text=True, check=True).stdout.splitlines()
     assert shown == ["[-Xmx1g]", "[-Da=b c]", "[--add-modules=java.sql]", "[]", "[*]", "[-cp]", "[x]"]
-
-
-def test_should_put_it_together_again_where_it_is_already(tmp_path: Path) -> None:
-    first = build_java_home(tmp_path / "runtime", tmp_path / "home")
-    assert build_java_home(tmp_path / "runtime", tmp_path / "home") == first
 
 
 def test_should_say_what_to_do_when_there_is_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-import socket
+import signal
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
 
 from assignor.errors import InputError
+from spark_engine.session.interrupts import interruptible
 from spark_engine.session.spark_faults import SparkNotStarted
 from spark_engine.session.spark_options import SparkOptions
-from spark_engine.session.spark_session import spark_session
+from spark_engine.session.spark_session import driver_jvm, spark_session
 
 
 @pytest.mark.spark
@@ -74,16 +77,6 @@ def test_should_take_settings_in_the_order_of_spark_submit(tmp_path: Path, monke
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_should_take_any_port_for_its_page_when_all_of_sparks_are_taken() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        conf = {"spark.ui.enabled": "true", "spark.ui.port": str(port), "spark.port.maxRetries": "0"}
-        with spark_session("local[1]", "elsewhere", conf=conf) as spark:
-            assert str(port) not in str(spark.sparkContext.uiWebUrl)
-
-
-@pytest.mark.spark
-@pytest.mark.long
 def test_should_say_in_one_line_what_cannot_be(tmp_path: Path) -> None:
     def refused(_conf: object) -> dict[str, str]:
         raise InputError("not on this Spark", "spark.test")
@@ -114,3 +107,34 @@ def test_should_say_in_one_line_that_the_master_has_ended_the_application(monkey
     with pytest.raises(SparkNotStarted, match=r"^Spark did not start: .*stopped"), spark_session("local[1]", "ended"):
         pass
     assert SparkContext._active_spark_context is None, "another session may be started"
+
+
+def test_should_end_a_jvm_that_was_just_being_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal arrives when there is a process that its caller does not know yet. `spark-submit` is a shell script
+    that never ends.
+    """
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\nexec sleep 600\n")
+    submit.chmod(0o755)
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def interrupted_start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments, **options))
+        signal.raise_signal(signal.SIGTERM)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted_start)
+    with (
+        (tmp_path / "log").open("wb") as log,
+        pytest.raises(KeyboardInterrupt),
+        interruptible(),
+        driver_jvm(tmp_path, [], log),
+    ):
+        pytest.fail("it was interrupted")
+    try:
+        assert started[0].poll() == -signal.SIGKILL
+    finally:
+        started[0].kill()
+        started[0].wait()

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rebalance_analysis.sweep.episode_totals import EpisodeTotals, schema_of
 from rebalance_analysis.sweep.grid import parse_grid
-from rebalance_analysis.sweep.totals import SweepResult, sweep_result
+from rebalance_analysis.sweep.totals import EpisodeTotals, SweepResult, schema_of, sweep_result
 
 
 @dataclass(frozen=True, slots=True)

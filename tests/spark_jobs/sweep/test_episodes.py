@@ -11,8 +11,7 @@ import pytest
 
 from assignor.errors import InputError
 from rebalance_analysis.reading.lines import read_lines
-from rebalance_analysis.sweep.episodes import Episodes, gather_episodes, read_rejects
-from rebalance_analysis.sweep.spooled_lines import SpooledLines, read_spooled
+from rebalance_analysis.sweep.episodes import Episodes, SpooledLines, gather_episodes, read_rejects, read_spooled
 from spark_engine.batch.work import LINES_A_CHUNK, Reject
 from tests.checkout import VECTORS
 from tests.program import write_lines

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_analysis.sweep.label_places import Label, Mark, place_labels
+from rebalance_analysis.sweep.front_picture import Label, Mark, place_labels
 from tests.examples import share
 
 FONT = 9.0

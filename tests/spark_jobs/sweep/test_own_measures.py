@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from assignor.assignment import ApplicationState
-from assignor.decisions import DecisionLog
 from assignor.errors import InputError
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.legacy_sticky import LegacyStickyTaskAssignor
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.sweep.own_measures import OwnMeasures

@@ -29,10 +29,9 @@ from rebalance_analysis.sweep.sweep_work import (
     sweep_plan,
 )
 from rebalance_analysis.what_if.changes import AddedInstances, Changes
-from spark_engine.batch.engine import Engine
-from spark_engine.batch.outcome import ChunksFailed, RunOutcome
+from spark_engine.batch import Engine, EngineChoice
 from spark_engine.batch.running import run_plan
-from spark_engine.batch.work import ChunkOutput, Plan
+from spark_engine.batch.work import ChunkOutput, ChunksFailed, Plan, RunOutcome
 from tests.checkout import VECTORS
 from tests.program import write_lines
 from tests.recorded import PLACEMENTS, document, documents
@@ -195,7 +194,7 @@ class FailingFrom:
 def test_should_go_on_with_the_combinations_that_are_missing(tmp_path: Path) -> None:
     def run(plan: Plan[SweepChunk], name: str) -> RunOutcome:
         console = Console(file=io.StringIO())
-        return run_plan(plan, tmp_path / name, engine=Engine.LOCAL, cores=1, console=console, title="sweep")
+        return run_plan(plan, tmp_path / name, EngineChoice(Engine.LOCAL, cores=1), console=console, title="sweep")
 
     plan = planned(tmp_path, SMOKE, grid="max.warmup.replicas=1..20")
     assert isinstance(plan.work, SweepWork)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from spark_jobs.workers.executor_identity import ExecutorIdentity, executor_identity
+from spark_jobs.ownership.executor_identity import ExecutorIdentity, executor_identity
 
 _TELL = (
-    "from spark_jobs.workers.executor_identity import executor_identity; "
+    "from spark_jobs.ownership.executor_identity import executor_identity; "
     "i = executor_identity(); print(i.executor_id, i.jvm_pid, i.host)"
 )
 _PARENT = (

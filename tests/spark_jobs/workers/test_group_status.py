@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from spark_jobs.workers.group_status import CopyStatus, GroupStatus, InstanceNotice, ThreadRow, merged
-from spark_jobs.workers.group_view import GroupView, MemberView, ReportedNotice
+from spark_jobs.ownership.group_status import CopyStatus, GroupStatus, ThreadRow, thread_rows
+from spark_jobs.ownership.group_view import GroupView, MemberView
 
 ENDPOINT = "127.0.0.1:7071"
 
@@ -42,40 +41,30 @@ def test_should_take_progress_from_the_instance_and_warm_ups_from_the_coordinato
         ]
     }
     seen = view(member("a-t0", active=("0_0", "0_1"), standby=("0_2",), warm_up=("0_3",)))
-    assert merged("app", seen, {ENDPOINT: status}) == GroupStatus(
-        "app",
-        "Stable",
-        7,
-        (
-            ThreadRow(
-                ENDPOINT,
-                "a-t0",
-                "partitions-assigned",
-                (
-                    CopyStatus("0_0", "active", "running", 0, 5),
-                    CopyStatus("0_1", "active", "restoring", 25, 75),
-                    CopyStatus("0_2", "standby", "running", 3),
-                    CopyStatus("0_3", "warm-up", "created", None),
-                ),
+    assert thread_rows(seen, {ENDPOINT: status}) == (
+        ThreadRow(
+            ENDPOINT,
+            "a-t0",
+            "partitions-assigned",
+            (
+                CopyStatus("0_0", "active", "running", 0, 5),
+                CopyStatus("0_1", "active", "restoring", 25, 75),
+                CopyStatus("0_2", "standby", "running", 3),
+                CopyStatus("0_3", "warm-up", "created", None),
             ),
         ),
     )
 
 
-def test_should_take_counts_from_the_instance_and_notices_and_advice_from_the_coordinator() -> None:
+def test_should_take_counts_from_the_instance_and_name_it_by_its_process() -> None:
     status = {
         "threads": [{"name": "a-t0", "state": "running", "tasks": [], "processed": 9, "dropped": 4, "passed_over": 2}]
     }
-    notices = tuple(
-        ReportedNotice(process, "RECORDS_DROPPED", "late", 4, 1_000) for process in ("process", "0123456789ab-gone")
-    )
-    seen = replace(view(member("a-t0")), condition="NO_TASKS", advice="Do it.", notices=notices)
-    status_of_group = merged("app", seen, {ENDPOINT: status})
-    assert status_of_group.threads == (ThreadRow(ENDPOINT, "a-t0", "running", (), 9, 4, 2),)
-    assert (status_of_group.condition, status_of_group.advice) == ("NO_TASKS", "Do it.")
-    assert status_of_group.notices == tuple(
-        InstanceNotice(instance, "RECORDS_DROPPED", "late", 4) for instance in (ENDPOINT, "01234567")
-    )
+    seen = view(member("a-t0"))
+    rows = thread_rows(seen, {ENDPOINT: status})
+    assert rows == (ThreadRow(ENDPOINT, "a-t0", "running", (), 9, 4, 2),)
+    of_group = GroupStatus("app", seen, rows)
+    assert [of_group.instance_of(each) for each in ("process", "0123456789ab-gone")] == [ENDPOINT, "01234567"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +87,7 @@ def test_should_show_what_the_coordinator_knows_when_the_instance_says_nothing(
         CopyStatus("0_3", "warm-up", "", None),
     )
     instance = endpoint or "process"
-    assert merged("app", seen, statuses).threads == (
+    assert thread_rows(seen, statuses) == (
         ThreadRow(instance, "a-t0", state, copies),
         ThreadRow(instance, "b-t0", state, ()),
     )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.ownership.group_view import GroupView, wait_for_group
 from spark_jobs.workers import member_process
-from spark_jobs.workers.group_view import GroupView, wait_for_group
 from spark_jobs.workers.member_process import InstanceSettings
-from streams_runtime.application import group_body
+from streams_runtime.instance.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running

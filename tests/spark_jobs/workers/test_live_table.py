@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from spark_jobs.workers.group_status import CopyStatus, GroupStatus, InstanceNotice, ThreadRow
+from spark_jobs.ownership.group_status import CopyStatus, GroupStatus, ThreadRow
+from spark_jobs.ownership.group_view import GroupView, InstanceNotice
 from spark_jobs.workers.live_table import LiveTable, copy_text, remarks
 
 RESTORING = CopyStatus("0_1", "active", "restoring", 1_200, 800)
 BEHIND = CopyStatus("0_2", "standby", "running", 17)
 ROW = ThreadRow("h:1", "app-p0-t0", "running", (CopyStatus("0_0", "active", "running", 0), RESTORING, BEHIND))
-STATUS = GroupStatus("app", "Stable", 3, (ROW,))
+STATUS = GroupStatus("app", GroupView("Stable", 3, "stable", (), {}), (ROW,))
 HEADLINE = "app: Stable, generation 3, 1 thread, 1 of 2 tasks running"
 LINE = "app-p0-t0 on h:1: running; active 0_0, 0_1 40% 1,200 left; standby 0_2 lag 17"
+
+
+def changed(status: GroupStatus, **view: Any) -> GroupStatus:
+    """With another description by the coordinator."""
+    return replace(status, view=replace(status.view, **view))
 
 
 def with_copies(*copies: CopyStatus) -> GroupStatus:
@@ -49,7 +56,7 @@ def test_should_print_every_tenth_of_a_restore() -> None:
 
 
 def test_should_say_when_a_thread_is_gone_and_when_it_has_nothing() -> None:
-    empty = replace(STATUS, generation_id=4, threads=())
+    empty = changed(replace(STATUS, threads=()), generation_id=4)
     assert lines(STATUS, empty)[2:] == ["app: Stable, generation 4, no threads", "app-p0-t0: gone"]
     assert lines(with_copies())[0] == "app: has no tasks yet, generation 3, 1 thread, 0 of 0 tasks running"
     assert lines(with_copies())[1] == "app-p0-t0 on h:1: running; no tasks"
@@ -57,7 +64,7 @@ def test_should_say_when_a_thread_is_gone_and_when_it_has_nothing() -> None:
 
 def test_should_not_call_a_group_stable_that_does_nothing_and_say_what_to_do() -> None:
     advice = "Source topics are missing. Create them."
-    waiting = replace(with_copies(), condition="MISSING_SOURCE_TOPICS", advice=advice)
+    waiting = changed(with_copies(), condition="MISSING_SOURCE_TOPICS", advice=advice)
     assert lines(waiting, waiting, STATUS, waiting) == [
         "app: waits for topics, generation 3, 1 thread, 0 of 0 tasks running",
         f"what to do: {advice}",
@@ -72,10 +79,10 @@ def test_should_not_call_a_group_stable_that_does_nothing_and_say_what_to_do() -
 
 def test_should_tell_what_instances_lost_and_again_when_it_has_doubled() -> None:
     def dropped(count: int) -> GroupStatus:
-        return replace(STATUS, notices=(InstanceNotice("h:1", "RECORDS_DROPPED", f"late, SUM: {count}", count),))
+        return changed(STATUS, notices=(InstanceNotice("12345678", "RECORDS_DROPPED", f"late, SUM: {count}", count),))
 
     told = [line for line in lines(*map(dropped, (5, 6, 7, 8, 9, 1_000, 1_001))) if "DROPPED" in line]
-    assert told == [f"RECORDS_DROPPED {count:,} on h:1: late, SUM: {count}" for count in (5, 8, 1_000)]
+    assert told == [f"RECORDS_DROPPED {count:,} on 12345678: late, SUM: {count}" for count in (5, 8, 1_000)]
 
 
 def test_should_show_on_a_terminal_what_was_processed_and_lost_and_told() -> None:
@@ -92,12 +99,12 @@ def test_should_show_on_a_terminal_what_was_processed_and_lost_and_told() -> Non
     assert "dropped ┃ passed over" in shown(lost)
     assert "130,000 │           7" in shown(lost)
     assert "dropped" not in shown(STATUS)
-    gone = replace(STATUS, generation_id=4, threads=())
+    gone = changed(replace(STATUS, threads=()), generation_id=4)
     assert "app: Stable, generation 4, no threads, 203,000 records processed" in shown(lost, gone)
     assert "instance" not in shown(lost, gone), "no table without a row"
-    many = tuple(InstanceNotice("h:1", f"CODE_{number}", "text", number) for number in range(10))
-    told = remarks(replace(lost, advice="Do it.", notices=many))
-    assert (told[0], told[1], len(told)) == ("what to do: Do it.", "CODE_0 0 on h:1: text", 10)
+    many = tuple(InstanceNotice("12345678-gone", f"CODE_{number}", "text", number) for number in range(10))
+    told = remarks(changed(lost, advice="Do it.", notices=many))
+    assert (told[0], told[1], len(told)) == ("what to do: Do it.", "CODE_0 0 on 12345678: text", 10)
     assert told[-1] == "and 2 more: assignor groups describe app"
 
 
@@ -141,7 +148,7 @@ def test_should_show_a_task_with_what_it_has_left(copy: CopyStatus, text: str) -
 def test_should_redraw_one_table_on_a_terminal() -> None:
     output = io.StringIO()
     with LiveTable(Console(file=output, force_terminal=True, width=100, color_system=None)) as table:
-        table.show(replace(STATUS, generation_id=2))
+        table.show(changed(STATUS, generation_id=2))
         table.show(STATUS)
     shown = output.getvalue()
     first, last = shown.index("generation 2"), shown.index("generation 3")

@@ -21,13 +21,13 @@ import pytest
 
 from assignor_cli.app import program
 from assignor_cli.extras import ExtraMissing
-from spark_jobs.workers.group_view import GroupView, group_view, wait_for_group
+from spark_jobs.ownership.group_view import GroupView, group_view, wait_for_group
+from spark_jobs.workers.instance_starts import WorkersFailed
 from spark_jobs.workers.local_instance import LocalInstance
 from spark_jobs.workers.local_instances import LocalInstances
 from spark_jobs.workers.member_process import InstanceEnd
-from spark_jobs.workers.restarts import WorkersFailed
-from streams_runtime.application import group_body
 from streams_runtime.common.states import InstanceState
+from streams_runtime.instance.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program

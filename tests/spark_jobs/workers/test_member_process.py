@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.ownership.group_status import GroupWatch
+from spark_jobs.ownership.group_view import GroupView, wait_for_group
+from spark_jobs.ownership.ownership_log import read_ownership
 from spark_jobs.workers import member_process
-from spark_jobs.workers.group_status import GroupStatus, GroupWatch
-from spark_jobs.workers.group_view import GroupView, wait_for_group
 from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
-from spark_jobs.workers.ownership_log import read_ownership
-from streams_runtime.application import group_body
 from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
+from streams_runtime.instance.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.tasks.directory_lock import DirectoryLock
+from streams_runtime.tasks.file_system import DirectoryLock
 from tests.spark_jobs.main_thread import once_inside
 from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running
 from tests.spark_jobs.small_application import POISON, TASKS, counted, small_application, write_records
@@ -76,7 +76,9 @@ def test_should_join_as_static_members_and_serve_and_end_cleanly_when_drained(
     client.drain(group_id)
     assert instance.wait() == CLEAN
     with GroupWatch(client, group_id) as watch:
-        assert replace(watch.look(), notices=()) == GroupStatus(group_id, "Empty", seen.generation_id + 1, ())
+        ended = watch.look()
+    assert (ended.view.state, ended.view.generation_id) == ("Empty", seen.view.generation_id + 1)
+    assert ended.threads == ()
 
 
 def test_should_serve_its_stores_to_others_only_with_a_token(

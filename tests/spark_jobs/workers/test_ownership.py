@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from assignor.errors import InputError
-from spark_jobs.demo.witnessed_rebalances import WitnessedRebalance, witnessed_rebalances
-from spark_jobs.workers.ownership_history import (
+from assignor.types import TaskId
+from spark_jobs.demo.takeovers import WitnessedRebalance, witnessed_rebalances
+from spark_jobs.ownership.executor_identity import ExecutorIdentity
+from spark_jobs.ownership.ownership_history import (
     Gap,
     Interval,
     Overlap,
@@ -18,14 +21,18 @@ from spark_jobs.workers.ownership_history import (
     overlaps,
     ownership_intervals,
 )
-from spark_jobs.workers.ownership_log import (
-    Holder,
-    OwnershipChange,
+from spark_jobs.ownership.ownership_log import (
     OwnershipEvent,
     OwnershipLine,
-    OwnershipLog,
+    OwnershipListener,
     read_ownership,
 )
+from streams_runtime.common.states import RestoreOrigin
+from streams_runtime.instance.thread_listener import TaskRestored
+from streams_runtime.membership.member_events import HeldTasks
+
+EXECUTOR = ExecutorIdentity("7", 2)
+A, B = TaskId(0, 0), TaskId(0, 1)
 
 
 def line(
@@ -43,31 +50,54 @@ def line(
     )
 
 
-def test_should_read_what_was_written_in_order_of_time(tmp_path: Path) -> None:
-    first = OwnershipLog(tmp_path / "log", Holder("p0", "app-p0-t0", "3", 41, 40))
-    second = OwnershipLog(tmp_path / "log", Holder("p1", "app-p1-t0", "4", 43, None))
-    first.write(OwnershipChange(OwnershipEvent.STARTED))
-    second.write(OwnershipChange(OwnershipEvent.ASSIGNED, 2, "m", active=("0_1", "0_0"), standby=("1_0",)))
-    first.write(OwnershipChange(OwnershipEvent.LOST, reason="UNKNOWN_MEMBER_ID"))
-    read = read_ownership(tmp_path / "log")
-    assert [one.at_ms for one in read] == sorted(one.at_ms for one in read)
-    assert [(one.event, one.thread, one.executor, one.pid, one.jvm_pid) for one in read] == [
-        (OwnershipEvent.STARTED, "app-p0-t0", "3", 41, 40),
-        (OwnershipEvent.ASSIGNED, "app-p1-t0", "4", 43, None),
-        (OwnershipEvent.LOST, "app-p0-t0", "3", 41, 40),
+def held(active: list[TaskId], standby: list[TaskId], generation_id: int = 1) -> HeldTasks:
+    return HeldTasks("m", generation_id, dict.fromkeys(active, frozenset()), dict.fromkeys(standby, frozenset()))
+
+
+def test_should_write_down_every_change_of_what_the_thread_holds(tmp_path: Path) -> None:
+    listener = OwnershipListener(tmp_path, "p0", "t0", EXECUTOR)
+    listener.joining(HeldTasks("", 0))
+    listener.assigned(held([B, A], []))
+    OwnershipListener(tmp_path, "p0", "t1", EXECUTOR)
+    listener.joining(held([A, B], []))
+    listener.revoked(held([A], []))
+    listener.assigned(held([A], [B], 2))
+    listener.dropped("UNKNOWN_MEMBER_ID", clean=False)
+    listener.assigned(held([B], [], 3))
+    listener.dropped("closed", clean=True)
+    lines = read_ownership(tmp_path)
+    assert [one.at_ms for one in lines] == sorted(one.at_ms for one in lines)
+    assert (lines.pop(3).thread, {one.thread for one in lines}) == ("t1", {"t0"}), "in order of time"
+    assert [(one.event, one.active, one.standby, one.generation_id, one.reason) for one in lines] == [
+        ("started", (), (), None, None),
+        ("joining", (), (), None, None),
+        ("assigned", ("0_0", "0_1"), (), 1, None),
+        ("joining", ("0_0", "0_1"), (), 1, None),
+        ("revoked", ("0_0",), (), 1, None),
+        ("assigned", ("0_0",), ("0_1",), 2, None),
+        ("lost", (), (), None, "UNKNOWN_MEMBER_ID"),
+        ("assigned", ("0_1",), (), 3, None),
+        ("closed", (), (), None, "closed"),
     ]
-    assert (read[1].generation_id, read[1].member_id, read[1].active, read[1].standby) == (
-        2,
-        "m",
-        ("0_0", "0_1"),
-        ("1_0",),
-    )
-    assert read[2].reason == "UNKNOWN_MEMBER_ID"
+    assert {(one.instance, one.executor, one.pid, one.jvm_pid) for one in lines} == {("p0", "7", os.getpid(), 2)}
+
+
+def test_should_write_down_what_a_task_started_from_and_its_first_record(tmp_path: Path) -> None:
+    listener = OwnershipListener(tmp_path, "p0", "t0", EXECUTOR)
+    listener.assigned(held([A], [B]))
+    listener.restored(TaskRestored(A, RestoreOrigin.STANDBY, 17, 5))
+    listener.processed_first(A, 1_000)
+    lines = read_ownership(tmp_path)[-2:]
+    assert [(one.event, one.task, one.origin, one.records) for one in lines] == [
+        ("restored", "0_0", "standby", 17),
+        ("processed", "0_0", None, None),
+    ]
+    assert {(one.active, one.standby) for one in lines} == {(("0_0",), ("0_1",))}, "nothing changed hands"
 
 
 def test_should_leave_out_a_line_that_is_being_written(tmp_path: Path) -> None:
-    OwnershipLog(tmp_path, Holder("p0", "t", "0", 1)).write(OwnershipChange(OwnershipEvent.STARTED))
-    with (tmp_path / "t-1.jsonl").open("a") as file:
+    OwnershipListener(tmp_path, "p0", "t", EXECUTOR)
+    with (tmp_path / f"t-{os.getpid()}.jsonl").open("a") as file:
         file.write('{"at_ms": 1')
     assert [one.event for one in read_ownership(tmp_path)] == [OwnershipEvent.STARTED]
 

@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 from assignor.errors import InputError
 from spark_engine.session.spark_faults import SparkNotStarted
 from spark_engine.session.spark_session import spark_session
-from spark_jobs.workers.group_view import GroupView, group_view, wait_until_held
+from spark_jobs.ownership.group_view import GroupView, group_view, wait_until_held
+from spark_jobs.ownership.ownership_history import overlaps, ownership_intervals
+from spark_jobs.ownership.ownership_log import OwnershipEvent, read_ownership
+from spark_jobs.workers.instance_starts import WorkersFailed
 from spark_jobs.workers.member_process import InstanceEnd
-from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
-from spark_jobs.workers.ownership_log import OwnershipEvent, read_ownership
-from spark_jobs.workers.restarts import WorkersFailed
 from spark_jobs.workers.running import run
 from streams_runtime import STRING, StreamsBuilder
 from streams_runtime.common.states import InstanceState

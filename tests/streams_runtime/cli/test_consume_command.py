@@ -9,7 +9,6 @@ import subprocess
 import pytest
 import yaml
 
-from assignor.types import TopicPartition
 from streams_runtime.dsl import TimeWindowedSerde
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.record_producer import RecordProducer
@@ -94,19 +93,6 @@ def test_should_end_after_so_many_records_or_so_long_without_one(filled: Log, ru
     assert (two.returncode, len(two.stdout.splitlines()), two.stderr) == (0, 2, "2 records\n")
     assert (fewer.returncode, len(fewer.stdout.splitlines()), fewer.stderr) == (1, 6, "6 records of 7\n")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "0 records\n")
-
-
-def test_should_show_what_is_committed_alone_unless_told_otherwise(log: Log, run: Run) -> None:
-    """The embedded log has no open transactions to show; that a broker's are left out is tested on a broker."""
-    producer = log.producer("words")
-    for is_committed in (True, False):
-        producer.begin_transaction()
-        producer.send(TopicPartition("lines", 0), None, b"committed" if is_committed else b"aborted", 0)
-        producer.commit_transaction() if is_committed else producer.abort_transaction()
-    producer.close()
-
-    assert run("consume", "lines", *ALL).stdout == "committed\n"
-    assert run("consume", "lines", *ALL, "--isolation-level", "read_uncommitted").stdout == "committed\n"
 
 
 def test_should_read_by_serdes(log: Log, run: Run) -> None:

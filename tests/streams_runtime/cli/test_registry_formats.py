@@ -1,4 +1,4 @@
-"""`produce` and `consume` with JSON Schema and Protobuf of a registry: JSON on the line, the format in the topic."""
+"""`produce` and `consume` with the formats of a schema registry: JSON on the line, the format in the topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from streams_runtime import STRING, JsonSchemaSerde, ProtobufSerde, RecordProducer
+from streams_runtime import STRING, AvroSerde, JsonSchemaSerde, ProtobufSerde, RecordProducer, read_topic
 from streams_runtime.logs.base import Log
 from tests.streams_runtime.cli.conftest import Run
 from tests.streams_runtime.serdes.fake_schema_registry import FakeSchemaRegistry, fake_schema_registry
@@ -90,3 +90,65 @@ def test_should_say_that_a_schema_is_there_as_text_only(log: Log, run: Run, regi
     assert (shown.returncode, shown.stderr.count("\n")) == (2, 1)
     assert "the registry has schema 1 as the text of a .proto file only" in shown.stderr
     assert "schema 1 is one of PROTOBUF, not a JSON Schema" in other.stderr
+
+
+AVRO_ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "total", "type": "long"}, {"name": "seal", "type": "bytes"}],
+}
+
+
+def test_should_read_and_write_avro_with_the_schemas_of_the_registry(
+    log: Log, run: Run, registry: FakeSchemaRegistry
+) -> None:
+    serde: AvroSerde[object] = AvroSerde(AVRO_ORDER, {"schema.registry.url": registry.url})
+    with RecordProducer(log, STRING, serde) as producer:
+        producer.send("counts", "ann", {"total": 12, "seal": b"\xff"}, timestamp_ms=1)
+
+    shown = run(
+        "consume", "counts", "--offset", "earliest", "--until-end", "--value-deserializer", "avro", "-o", "json"
+    )
+    written = run(
+        "produce", "counts", "--json", "--value-serializer", "avro", stdin='{"key":"a","value":{"total":"x"}}'
+    )
+
+    assert json.loads(shown.stdout)["value"] == {"total": 12, "seal": "/w=="}
+    assert written.returncode == 2
+    assert "stdin, line 1 its value: Avro schema Order cannot write this value" in written.stderr
+
+    answer = run(
+        "produce", "counts", "--json", "--value-serializer", "avro", stdin='{"key":"a","value":{"total":7,"seal":""}}'
+    )
+    assert answer.returncode == 2, "bytes are not written from JSON text"
+
+
+def test_should_write_json_with_the_latest_schema_of_the_topic(
+    log: Log, run: Run, registry: FakeSchemaRegistry
+) -> None:
+    schema = {**AVRO_ORDER, "fields": AVRO_ORDER["fields"][:1]}
+    serde: AvroSerde[object] = AvroSerde(schema, {"schema.registry.url": registry.url})
+    with RecordProducer(log, STRING, serde) as producer:
+        producer.send("counts", "ann", {"total": 12})
+    ran = run("produce", "counts", "--key-separator", ":", "--value-serializer", "avro", stdin='bob:{"total":7}\n')
+
+    assert ran.returncode == 0, ran.stderr
+    assert [(each.key, each.value) for each in read_topic(log, "counts", STRING, serde)] == [
+        ("ann", {"total": 12}),
+        ("bob", {"total": 7}),
+    ]
+
+
+def test_should_say_what_avro_needs(log: Log, run: Run) -> None:
+    without = run("consume", "counts", "--value-deserializer", "io.confluent.kafka.serializers.KafkaAvroDeserializer")
+    run("produce", "counts", "--key-separator", ":", stdin="a:plain text\n")
+    other = run(
+        *("consume", "counts", "--from-beginning", "--until-end", "--value-deserializer", "avro"),
+        *("--schema-registry", "http://127.0.0.1:1"),
+    )
+
+    assert (without.returncode, without.stderr) == (
+        2, "error: --value-deserializer: avro needs the URL of the schema registry: --schema-registry\n",
+    )  # fmt: skip
+    assert (other.returncode, other.stderr.count("\n")) == (2, 1)
+    assert "counts-0 at offset 0: AvroSerde cannot read the value, 10 bytes" in other.stderr

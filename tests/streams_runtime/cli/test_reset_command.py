@@ -13,7 +13,7 @@ from streams_runtime.cli.application_reset import is_internal_topic
 from streams_runtime.local_run.local_run import LocalRun
 from streams_runtime.logs.base import Log, OffsetAndMetadata
 from streams_runtime.logs.log_errors import CommitFenced
-from streams_runtime.tasks.directory_lock import DirectoryLock
+from streams_runtime.tasks.file_system import DirectoryLock
 from tests.streams_runtime.cli.conftest import Run
 from tests.streams_runtime.stub_service import Answer, stub_service
 

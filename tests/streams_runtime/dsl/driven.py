@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.serdes import STRING, Serde
-from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 
 
 class Driven:

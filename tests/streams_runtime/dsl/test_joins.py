@@ -15,16 +15,6 @@ def both(first: str | None, second: str | None) -> str:
     return f"{first}+{second}"
 
 
-def test_should_keep_records_without_match_or_key_in_a_left_join() -> None:
-    builder = StreamsBuilder()
-    table = builder.table("table", STRING, STRING)
-    builder.stream("stream", STRING, STRING).left_join(table, both).to("out", value_serde=STRING)
-    with driven(builder) as run:
-        run.pipe("table", ("a", "A", 1))
-        run.pipe("stream", ("a", "1", 2), ("b", "2", 3), (None, "3", 4), ("a", None, 5))
-        assert run.read("out") == [("a", "1+A", 2), ("b", "2+None", 3), (None, "3+None", 4)]
-
-
 def test_should_leave_out_records_without_key_or_value_and_say_where_they_were(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -11,12 +11,11 @@ from streams_runtime import (
     STRING,
     Application,
     KStream,
-    Processor,
-    ProcessorContext,
     Record,
     StreamsBuilder,
     Topology,
 )
+from tests.streams_runtime.processors.recording_runtime import PassOn
 
 GIVEN = {"application.id": "app", "bootstrap.servers": "memory:app"}
 
@@ -89,12 +88,9 @@ def test_should_not_mind_a_topology_that_was_made_without_the_dsl() -> None:
     assert Application(topology, {**GIVEN, "topology.optimization": "all"}).topology is topology
 
 
-class _Rekey(Processor[str, str]):
-    def init(self, context: ProcessorContext) -> None:
-        self._context = context
-
+class _Rekey(PassOn):
     def process(self, record: Record[str, str]) -> None:
-        self._context.forward(record._replace(key=record.value))
+        self.context.forward(record._replace(key=record.value))
 
 
 def test_should_move_no_repartition_topic_above_a_processor() -> None:

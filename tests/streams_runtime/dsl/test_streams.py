@@ -10,16 +10,15 @@ import pytest
 from assignor.errors import InputError, TopologyError
 from streams_runtime.common.records import Record
 from streams_runtime.dsl import KStream, KTable, StreamsBuilder
-from streams_runtime.dsl.change import Change
-from streams_runtime.dsl.table_source import PlainTableSource
+from streams_runtime.dsl.stream_processors import StreamOperator, leaving_out_null_keys
 from streams_runtime.dsl.windows import TimeWindows
+from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.context import CurrentNode, NodeContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.driven import driven
-from tests.streams_runtime.processors.recording_runtime import RecordingRuntime
+from tests.streams_runtime.processors.recording_runtime import PassOn, RecordingRuntime
 
 
 def source(builder: StreamsBuilder, topic: str = "in") -> KStream[str, str]:
@@ -51,16 +50,12 @@ def test_should_peek_at_records_that_pass_and_end_with_for_each() -> None:
     assert seen == [("peek", "a", "1"), ("each", "a", "1"), ("peek", "b", "2"), ("each", "b", "2")]
 
 
-def test_should_send_a_record_to_the_first_branch_that_takes_it_else_to_the_default_one() -> None:
-    builder = StreamsBuilder()
-    split = source(builder).split(name="by-")
-    branches = split.branch(lambda k, v: v > "m", name="late").branch(lambda k, v: v > "f").default_branch()
-    assert list(branches) == ["by-late", "by-2", "by-0"]
-    for name, branch in branches.items():
-        out(branch, name)
-    with driven(builder) as run:
-        run.pipe("in", ("k", "z", 1), ("k", "g", 2), ("k", "a", 3))
-        assert [run.read(name) for name in branches] == [[("k", "z", 1)], [("k", "g", 2)], [("k", "a", 3)]]
+def test_should_connect_a_processor_to_the_stores_that_were_named_when_it_was_added() -> None:
+    builder, names = StreamsBuilder(), ["store"]
+    builder.add_state_store(key_value_store("store", STRING, LONG))
+    source(builder).process(PassOn, stores=names, name="own")
+    names.clear()
+    assert "Processor: own (stores: [store])" in builder.build().describe()
 
 
 def test_should_write_to_the_partition_that_the_partitioner_names() -> None:
@@ -112,17 +107,6 @@ def test_should_refuse_a_name_that_no_topic_can_have(name: str) -> None:
         StreamsBuilder().stream("in", STRING, STRING, name=name)
 
 
-def test_should_tell_which_node_needs_a_serde_that_is_not_known() -> None:
-    builder = StreamsBuilder()
-    source(builder).map(lambda k, v: (v, k)).to("out", key_serde=STRING)
-    with pytest.raises(InputError) as raised:
-        TopologyTestDriver(builder.build())
-    assert str(raised.value) == (
-        "topology: Invalid topology: KSTREAM-SINK-0000000002 needs a value serde, and no call before it gives one; "
-        "give it as value_serde=... there or in a call before, such as repartition, or set default.value.serde"
-    )
-
-
 def test_should_refuse_operations_once_the_topology_is_built() -> None:
     builder = StreamsBuilder()
     x = source(builder)
@@ -148,11 +132,11 @@ def test_should_count_the_records_that_an_operator_drops_where_there_is_no_input
     context = NodeContext("table", frozenset(), CurrentNode())
     context.open(runtime)
     received: list[tuple[Any, ...]] = []
-    receiver = PlainTableSource().connect(lambda *record: received.append(record), context)
+    receiver = StreamOperator(leaving_out_null_keys).connect(lambda *record: received.append(record), context)
     for key in (None, "a", None):
         receiver(key, "v", 1, ())
     assert runtime.losses.dropped_records == 2
-    assert received == [("a", Change("v"), 1, ())]
+    assert received == [("a", "v", 1, ())]
     unknown_place = "Skipping record due to null key. Topic, partition, and offset not known."
     assert [record.getMessage() for record in caplog.records] == [unknown_place] * 2
 

@@ -11,14 +11,14 @@ import pytest
 from assignor.errors import StreamsError, TopologyError
 from streams_runtime.dsl import KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
-from streams_runtime.dsl.materialized import Materialized
-from streams_runtime.dsl.table_aggregates import TableAggregateProcessor, TableRepartitionMap
+from streams_runtime.dsl.materialized import Materialized, StoreFactory
+from streams_runtime.dsl.table_aggregates import COUNT, KTableAggregate, KTableRepartitionMap
 from streams_runtime.dsl.windows import TimeWindows
+from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, ignore
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
-from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.driven import driven
 from tests.streams_runtime.processors.recording_runtime import PassOn, RecordingRuntime
 
@@ -60,17 +60,6 @@ def test_should_not_remove_what_never_passed_when_old_values_are_known() -> None
         run.pipe("in", ("a", "b", 1), ("a", "z", 2), ("a", "c", 3), ("a", "d", 4), ("a", None, 5))
         assert run.read("late") == run.read("kept-late") == [("a", "z", 2), ("a", None, 3)]
         assert list(run.driver.get_key_value_store("filtered").all()) == []
-
-
-def test_should_not_subtract_what_was_never_added_when_an_aggregate_is_grouped_again() -> None:
-    """Without a cache, Kafka sends the initial aggregate of a new key as its old value, and ends with a count of 1
-    here."""
-    builder = StreamsBuilder()
-    counts = builder.stream("in", STRING, STRING).group_by_key().count()
-    counts.group_by(lambda k, count: ("words", k), key_serde=STRING, value_serde=STRING).count().to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "", 1), ("b", "", 2), ("a", "", 3))
-        assert run.read("out", LONG) == [("words", 1, 1), ("words", 2, 2), ("words", 2, 3)]
 
 
 def test_should_know_the_old_aggregate_when_the_function_changes_it_in_place() -> None:
@@ -134,8 +123,8 @@ def test_should_let_both_values_of_a_group_travel_together_when_only_python_tell
 @pytest.mark.parametrize(
     "operator",
     [
-        TableRepartitionMap(lambda k, v: (v, k), "groups", STRING),
-        TableAggregateProcessor("s", lambda: 0, lambda k, v, a: a, lambda k, v, a: a, False),
+        KTableRepartitionMap(lambda k, v: (v, k), "groups", STRING),
+        KTableAggregate(StoreFactory("s", STRING, LONG, Materialized()), COUNT),
     ],
 )
 def test_should_fail_on_a_change_without_key(operator: Operator) -> None:

@@ -13,9 +13,9 @@ from pyspark import cloudpickle
 
 from streams_runtime.common.records import Record
 from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.topologies import CASES, OPTIMIZED, Case
 from tests.streams_runtime.processors.recording_runtime import PassOn
 
@@ -124,17 +124,6 @@ def test_should_build_splits_and_merges_one_after_the_other_in_steps_of_their_no
         driver.create_input_topic("input", STRING, STRING).pipe_input("k", "a", 0)
         assert driver.create_output_topic("output", STRING, LONG).read_key_values() == [("a", 1)]
         assert driver.node_runs()
-
-
-def test_should_run_a_chain_that_is_too_long_for_one_loop() -> None:
-    builder = StreamsBuilder()
-    stream = builder.stream("input", STRING, STRING)
-    for _ in range(200):
-        stream = stream.map_values(lambda v: v + "x")
-    stream.to("output", value_serde=STRING)
-    with TopologyTestDriver(builder.build()) as driver:
-        driver.create_input_topic("input", STRING, STRING).pipe_input("k", "", 0)
-        assert driver.create_output_topic("output", STRING, STRING).read_values() == ["x" * 200]
 
 
 def test_should_start_processors_that_split_and_merge_in_steps_of_their_nodes() -> None:

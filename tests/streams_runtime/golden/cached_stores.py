@@ -12,6 +12,7 @@ from typing import Any
 
 from assignor.topology.builder import LOGGED
 from streams_runtime.common.records import Record
+from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, STRING
@@ -25,7 +26,6 @@ from streams_runtime.state_stores import (
 )
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.thread_cache import ContextTuple
-from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.state_stores.surroundings import set_flush_listener
 
 Written = dict[str, list[Any]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +10,27 @@ import httpx
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.application import Application
 from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.instance.application import Application
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.instance_view import InstanceView
+from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime.instance.thread_status import OpenTask
 from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.opening import open_log
 from streams_runtime.logs.partitioner import partition_of
-from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import QueryFailed, StateStoreClient
 from streams_runtime.queries.store_metadata import StoreLocation
-from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.threads.thread_status import OpenTask
 from tests.no_tls import NO_TLS
 from tests.streams_runtime.queries.serving import serving
-from tests.streams_runtime.running_group import GUARANTEES, SOME_LINES, Group, running_group
+from tests.streams_runtime.running_group import GUARANTEES, SOME_LINES, Group
 from tests.streams_runtime.word_counting import (
     LINES,
     PARTITIONS,
@@ -50,11 +48,9 @@ TASK = TaskId(1, partition_of(WORD.encode(), PARTITIONS))
 
 
 @pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    guarantee = getattr(request, "param", GUARANTEES[0])
-    with running_group(request.node.name, guarantee, client, tmp_path) as made:
-        made.declare(standbys=0)
-        yield made
+def group(group: Group) -> Group:
+    group.declare(standbys=0)
+    return group
 
 
 def idle_instance(application: Application) -> StreamsInstance:

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -16,23 +16,18 @@ from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import InstanceState, RestoreOrigin
 from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime.instance.thread_work import ThreadWork
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
-from streams_runtime.threads.thread_work import ThreadWork
 from tests.checkout import ROOT
 from tests.streams_runtime.running_group import (
-    AT_LEAST_ONCE,
     EXACTLY_ONCE,
     GUARANTEES,
     SOME_LINES,
     Group,
-    running_group,
 )
 from tests.streams_runtime.word_counting import (
-    LINES,
     STORE,
     TIMEOUT_S,
     TOTALS,
@@ -42,12 +37,6 @@ from tests.streams_runtime.word_counting import (
     totals,
     wait_for,
 )
-
-
-@pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    with running_group(request.node.name, getattr(request, "param", EXACTLY_ONCE), client, tmp_path) as made:
-        yield made
 
 
 def stores_of(instance: StreamsInstance) -> dict[TaskId, object]:
@@ -107,16 +96,6 @@ def test_should_start_from_its_checkpoints_when_it_comes_back_to_its_state_direc
     assert {restored[task] for task in with_state} == {(RestoreOrigin.CHECKPOINT, 0)}
     group.write(SOME_LINES)
     group.wait_until_counted()
-
-
-@pytest.mark.parametrize("group", [AT_LEAST_ONCE], indirect=True)
-def test_should_have_results_in_the_log_long_before_the_commit(group: Group) -> None:
-    """Also those behind the repartition topic, which other tasks have written to."""
-    group.declare(standbys=0)
-    group.start(commit_interval_ms=3_600_000)
-    group.write(["the cat and the dog"])
-    group.wait_until_counted()
-    assert group.log.committed_offsets(group.id, None) == {}
 
 
 def test_should_not_take_state_of_another_log_for_its_own(group: Group) -> None:
@@ -192,21 +171,6 @@ def test_should_restore_from_the_beginning_when_state_on_disk_cannot_be_trusted(
     assert second.errors == ()
 
 
-def test_should_know_which_host_has_what_when_every_instance_has_an_endpoint(group: Group) -> None:
-    first, second = (group.start(name, serve_at="127.0.0.1:0") for name in "ab")
-    group.wait_until_settled(first, second, standbys=2)
-    hosts = first.metadata()
-    assert isinstance(hosts, PartitionHosts)
-    assert second.metadata() == hosts
-    everything = {TopicPartition(topic, number) for topic in (LINES, f"{group.id}-words") for number in range(2)}
-    assert set().union(*hosts.active.values()) == everything
-    ports = {each.endpoint.port for each in (first, second) if each.endpoint is not None}
-    assert len(ports) == 2
-    assert {host.port for host in hosts.active} == {host.port for host in hosts.standby} == ports
-    for host, partitions in hosts.standby.items():
-        assert partitions.isdisjoint(hosts.active[host])
-
-
 def test_should_answer_queries_where_application_server_says_until_it_is_closed(group: Group) -> None:
     instance = group.start("a", application_server="127.0.0.1:0")
     assert instance.wait_until_running(TIMEOUT_S)
@@ -229,26 +193,6 @@ def test_should_hold_nothing_when_application_server_cannot_be_listened_on(group
     assert instance.state is InstanceState.ERROR
     again = group.start("a")
     assert again.wait_until_running(TIMEOUT_S)
-
-
-def test_should_show_every_task_with_role_state_and_lag(group: Group) -> None:
-    group.write(SOME_LINES)
-    instance = group.start("a")
-    group.wait_until_counted()
-    group.wait_until_settled(instance, standbys=0)
-
-    def processed() -> int:
-        return sum(task.processed for thread in instance.status().threads for task in thread.tasks)
-
-    wait_for(lambda: processed() == len(SOME_LINES) + sum(group.words.values()), instance.status)
-    status = instance.status()
-    assert (status.application_id, status.state) == (group.id, InstanceState.RUNNING)
-    assert [thread.name for thread in status.threads] == ["a-0", "a-1"]
-    assert {task.lag for thread in status.threads for task in thread.tasks} == {0}
-    measured = instance.metrics.exposition().decode()
-    for name in ("a-0", "a-1"):
-        assert f'streams_tasks{{state="running",thread="{name}",type="active"}} 2.0' in measured
-        assert f'streams_processed_records_total{{thread="{name}"}}' in measured
 
 
 @pytest.mark.parametrize("standbys", [0, 1])

@@ -6,32 +6,26 @@ Kafka's: `KafkaStreamsTest`, `AdjustStreamThreadCountTest`, `PauseResumeIntegrat
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.application import Application
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Record
-from streams_runtime.common.states import InstanceState, TaskState
+from streams_runtime.common.states import InstanceState
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.threads.thread_status import ThreadState
-from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
+from streams_runtime.instance.thread_status import ThreadState
+from tests.streams_runtime.running_group import ALL_TASKS, SOME_LINES, Group
 from tests.streams_runtime.word_counting import TIMEOUT_S, SplitLine, totals, wait_for
 
 STATES = InstanceState
 
 
 @pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    with running_group(request.node.name, EXACTLY_ONCE, client, tmp_path) as made:
-        made.declare(standbys=0)
-        yield made
+def group(group: Group) -> Group:
+    group.declare(standbys=0)
+    return group
 
 
 def threads_of(instance: StreamsInstance) -> list[str]:
@@ -79,20 +73,6 @@ def test_should_add_and_remove_threads_while_it_counts(group: Group) -> None:
     assert instance.errors == ()
 
 
-def test_should_live_on_without_threads_and_take_new_ones(group: Group) -> None:
-    instance = group.start(num_stream_threads=1)
-    assert instance.wait_until_running(TIMEOUT_S)
-    assert instance.remove_stream_thread(TIMEOUT_S) == "a-0"
-    assert (threads_of(instance), instance.state) == ([], STATES.RUNNING)
-    assert instance.remove_stream_thread(TIMEOUT_S) is None
-
-    assert instance.add_stream_thread() == "a-0"
-    group.write(SOME_LINES)
-    group.wait_until_counted()
-    assert instance.close(TIMEOUT_S)
-    assert instance.state is STATES.NOT_RUNNING
-
-
 def test_should_neither_add_nor_remove_threads_before_the_start_and_after_the_end(group: Group) -> None:
     instance = StreamsInstance(group.application(), group.client)
     assert (instance.add_stream_thread(), instance.remove_stream_thread()) == (None, None)
@@ -121,23 +101,6 @@ def test_should_remove_another_thread_if_there_is_one_when_a_stream_thread_asks(
     ((name, own),) = removed
     assert (name == own) == (threads == 1)
     assert instance.errors == ()
-
-
-def test_should_stand_still_while_paused_and_go_on_where_it_stopped(group: Group) -> None:
-    instance = group.start()
-    group.write(SOME_LINES)
-    group.wait_until_counted()
-    instance.pause()
-    before = totals(group.log)
-    assert (instance.is_paused, instance.state) == (True, STATES.RUNNING)
-
-    group.write(SOME_LINES)
-    before_ms = _published_at_ms(instance)
-    wait_for(lambda: _published_at_ms(instance) > before_ms, instance.status)  # its threads went round
-    assert totals(group.log) == before
-    instance.resume()
-    group.wait_until_counted()
-    assert not instance.is_paused
 
 
 def test_should_stand_still_while_its_group_is_paused_and_lose_nothing(group: Group) -> None:
@@ -192,25 +155,6 @@ def _published_at_ms(instance: StreamsInstance) -> int:
     return min(thread._work._last_publish_ms for thread in instance._threads)
 
 
-def test_should_start_paused_without_restoring_and_leave_paused(group: Group) -> None:
-    group.write(SOME_LINES)
-    first = group.start("a")
-    group.wait_until_counted()
-    first.close(TIMEOUT_S)
-    second = StreamsInstance(group.application("b"), group.client)
-    group.instances.append(second)
-    second.pause()
-    second.start()
-    wait_for(
-        lambda: {task.state for thread in second.status().threads for task in thread.tasks} >= {TaskState.RESTORING},
-        second.status,
-    )
-    assert second.status().state is STATES.REBALANCING
-    assert {task.restored for thread in second.status().threads for task in thread.tasks} == {0}
-    assert second.close(TIMEOUT_S)
-    assert second.state is STATES.NOT_RUNNING
-
-
 def test_should_tell_its_listener_of_each_state(group: Group) -> None:
     told: list[tuple[InstanceState, InstanceState]] = []
 
@@ -230,30 +174,3 @@ def test_should_tell_its_listener_of_each_state(group: Group) -> None:
     assert [old for _, old in told[1:]] == [new for new, _ in told[:-1]], "without a gap"
     with pytest.raises(StreamsRuntimeError, match="a state listener is set before the start; this instance is not-run"):
         instance.set_state_listener(listener)
-
-
-def test_should_tell_the_applications_listener_of_an_error(group: Group) -> None:
-    told: list[InstanceState] = []
-    failed = threading.Event()
-
-    def listener(new: InstanceState, _old: InstanceState) -> None:
-        told.append(new)
-        if new is STATES.ERROR:
-            failed.set()
-
-    plain = group.application()
-    application = Application(plain.topology, plain.configs, state_listener=listener)
-    instance = StreamsInstance(application, group.client)
-    group.instances.append(instance)
-    instance.start()
-    group.write(["poison"])
-
-    assert failed.wait(TIMEOUT_S)
-    assert told[-2:] == [STATES.PENDING_SHUTDOWN, STATES.ERROR]
-
-
-def test_should_say_that_a_listener_is_a_function(group: Group) -> None:
-    plain = group.application()
-    nothing: Any = "listener"
-    with pytest.raises(ValueError, match="state_listener: must be a function of new and old state, not 'listener'"):
-        Application(plain.topology, plain.configs, state_listener=nothing)

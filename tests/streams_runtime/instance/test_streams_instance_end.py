@@ -2,60 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from streams_runtime.application import ThreadErrorResponse
-from streams_runtime.common.errors import LockError, StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
+from streams_runtime.instance.application import ThreadErrorResponse
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.opening import open_log
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import AssignmentFailed
-from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
-from tests.streams_runtime.small_group import without_source_topic
+from tests.streams_runtime.running_group import SOME_LINES, Group
 from tests.streams_runtime.word_counting import (
     LINES,
     TIMEOUT_S,
-    counting_definition,
     create_topics,
     wait_for,
 )
-
-
-@pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    with running_group(request.node.name, getattr(request, "param", EXACTLY_ONCE), client, tmp_path) as made:
-        yield made
-
-
-def test_should_refuse_a_state_directory_that_another_process_has(group: Group, tmp_path: Path) -> None:
-    program = (
-        "import sys; from pathlib import Path; from streams_runtime.common.clock import SystemClock\n"
-        "from streams_runtime.tasks.state_directory import StateDirectory\n"
-        "held = StateDirectory(Path(sys.argv[1]), sys.argv[2], SystemClock()); print('held', flush=True)\n"
-        "sys.stdin.read()"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path / "a"), group.id],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(LockError, match=str(other.pid)):
-            group.start("a")
-        assert group.instances[0].state is InstanceState.ERROR
-    finally:
-        other.communicate()
 
 
 def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherwise(group: Group) -> None:
@@ -68,40 +33,6 @@ def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherw
     assert "0_0" in str(error)
     assert LINES in str(error)
     assert instance.status().threads[0].state == "dead"
-
-
-def test_should_put_another_thread_in_its_place_when_the_handler_says_so(group: Group) -> None:
-    asked: list[Exception] = []
-
-    def replace(error: Exception) -> ThreadErrorResponse:
-        asked.append(error)
-        replaced.set()
-        return ThreadErrorResponse.REPLACE_THREAD if len(asked) < 3 else ThreadErrorResponse.SHUTDOWN_CLIENT
-
-    replaced = threading.Event()
-    instance = group.start("a", uncaught_exception_handler=replace, num_stream_threads=1)
-    assert instance.wait_until_running(TIMEOUT_S)
-    group.write(["poison"])
-    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR, "it fails again on the same record, and once more"
-    assert len(asked) == 3
-    assert [type(error) for error in instance.errors] == [type(error) for error in asked]
-
-
-def test_should_keep_the_last_errors_only_when_threads_fail_again_and_again(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each error holds on to the thread that it ended."""
-    monkeypatch.setattr("streams_runtime.threads.thread_pool.ERRORS_KEPT", 2)
-    asked: list[Exception] = []
-
-    def replace(error: Exception) -> ThreadErrorResponse:
-        asked.append(error)
-        return ThreadErrorResponse.REPLACE_THREAD if len(asked) < 4 else ThreadErrorResponse.SHUTDOWN_CLIENT
-
-    group.write(["poison"])
-    instance = group.start("a", uncaught_exception_handler=replace, num_stream_threads=1)
-    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
-    assert list(instance.errors) == asked[-2:]
 
 
 def test_should_end_every_instance_when_the_handler_says_shutdown_application(group: Group) -> None:
@@ -120,13 +51,6 @@ def test_should_end_every_instance_when_the_handler_says_shutdown_application(gr
     assert first.wait(TIMEOUT_S) is InstanceState.ERROR
     assert second.wait(TIMEOUT_S) is InstanceState.ERROR
     assert len(first.errors + second.errors) == 1, "one failed, the other was told"
-
-
-def test_should_fail_when_the_group_cannot_run_as_declared(group: Group) -> None:
-    group.client.declare(group.id, without_source_topic(counting_definition(group.application())))
-    instance = group.start("a", num_stream_threads=1)
-    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
-    assert isinstance(instance.errors[0], AssignmentFailed)
 
 
 def test_should_wait_for_topics_that_the_leader_creates_a_moment_later(group: Group, tmp_path: Path) -> None:
@@ -163,14 +87,6 @@ def test_should_end_once_when_closed_by_several_threads_at_any_moment(group: Gro
     for thread in threads:
         thread.join(TIMEOUT_S)
     assert instance.state is InstanceState.NOT_RUNNING
-    assert instance.errors == ()
-
-
-def test_should_end_when_the_coordinator_says_stop(group: Group) -> None:
-    instance = group.start("a")
-    assert instance.wait_until_running(TIMEOUT_S)
-    group.client.drain(group.id)
-    assert instance.wait(TIMEOUT_S) is InstanceState.NOT_RUNNING
     assert instance.errors == ()
 
 

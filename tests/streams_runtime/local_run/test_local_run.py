@@ -11,9 +11,9 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.types import TopicPartition
-from streams_runtime.application import Application
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.instance.application import Application
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.local_run import LocalRun, NotFinished
 from streams_runtime.logs.base import NewTopic

@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import Claim, IsolationLevel, Log, OffsetAndMetadata, OffsetsToCommit, RecordBatch
+from streams_runtime.logs.base import (
+    Claim,
+    Consumer,
+    IsolationLevel,
+    Log,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    RecordBatch,
+)
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.in_memory import InMemoryLog
 
@@ -44,14 +52,23 @@ def read_from(
 ) -> list[Read]:
     """All records, read by a new consumer. On a broker, a commit becomes visible a moment after it has returned."""
     ends_when_written(log, log.end_offsets([partition], IsolationLevel.READ_UNCOMMITTED), longest_s=1)
-    consumer = log.consumer(isolation)
-    consumer.assign([partition])
-    consumer.seek(partition, offset)
+    consumer = reading(log, partition, offset=offset, isolation=isolation)
     records: list[Read] = []
     while (position := consumer.position(partition)) is not None and position < log.end_offsets([partition])[partition]:
         records += records_of(consumer.poll(0, 1_000))
     consumer.close()
     return records
+
+
+def reading(
+    log: Log, *partitions: TopicPartition, offset: int = 0, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+) -> Consumer:
+    """A new consumer of these, each at this offset."""
+    consumer = log.consumer(isolation)
+    consumer.assign(partitions)
+    for partition in partitions:
+        consumer.seek(partition, offset)
+    return consumer
 
 
 def values_of(log: Log, partition: TopicPartition, offset: int = 0) -> list[tuple[int, bytes | None]]:

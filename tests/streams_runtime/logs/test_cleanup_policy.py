@@ -92,12 +92,6 @@ def test_should_not_join_tombstones_that_may_go_at_different_times() -> None:
     assert counts_and_horizons(after) == [(2, 60)]
 
 
-def test_should_count_delete_retention_from_the_first_time_a_tombstone_is_seen() -> None:
-    after = clean(stored([[(b"a", None), (b"b", b"1")]]), now_ms=7)
-    assert counts_and_horizons(after) == [(2, 107)]
-    assert counts_and_horizons(clean(after, now_ms=50)) == [(2, 107)]
-
-
 def test_should_start_the_head_where_the_newest_batches_no_longer_fit_into_a_segment() -> None:
     dirty = [BatchSummary(offset, offset + 9, offset, 100) for offset in range(0, 50, 10)]
     assert head_start(dirty, TopicConfigs(segment_bytes=250), 0, 50) == 30

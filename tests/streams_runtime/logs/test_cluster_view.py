@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 import pytest
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.builder import TopologyBuilder
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, OffsetAndMetadata, TopicDescription
+from coordinator_api.runtime.clusters import is_retriable
+from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetAndMetadata, TopicDescription
 from streams_runtime.logs.cluster_view import LogClusterProvider, log_cluster_provider
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.log_errors import LogTimeout, TopicExists
+from tests.streams_runtime.logs.reading_and_writing import write
 
 
 def definition() -> RebalanceSnapshot:
@@ -46,14 +49,6 @@ def metadata(partitions: int) -> TopicMetadata:
     return TopicMetadata(partitions, replicas=((1,),) * partitions, leaders=(1,) * partitions)
 
 
-def write(log: Log, topic: str, partition: int, records: int) -> None:
-    producer = log.producer()
-    for _ in range(records):
-        producer.send(TopicPartition(topic, partition), b"key", b"value", 0)
-    producer.flush()
-    producer.close()
-
-
 def test_should_tell_the_leader_topics_changelog_ends_and_committed_offsets_as_they_are_now() -> None:
     log = InMemoryLog()
     log.create_topics(
@@ -65,7 +60,7 @@ def test_should_tell_the_leader_topics_changelog_ends_and_committed_offsets_as_t
             NewTopic("app-counts-changelog", 2, {"cleanup.policy": "compact"}),
         ]
     )
-    write(log, "app-counts-changelog", 1, 3)
+    write(log, TopicPartition("app-counts-changelog", 1), b"1", b"2", b"3")
     prices = TopicPartition("prices", 0)
     claim = log.claim("app", [prices])
     producer = log.producer()
@@ -104,6 +99,27 @@ def test_should_let_the_leader_do_without_lags_when_end_offsets_cannot_be_had() 
     view = LogClusterProvider(log).view("group", definition())
 
     assert view == ClusterView(Cluster((Broker(1),), {"orders": metadata(2)}), {}, changelog_end_offsets=None)
+
+
+def test_should_say_that_asking_again_may_help_when_the_log_does_not_answer_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def busy(*_: object) -> NoReturn:
+        raise LogTimeout("busy")
+
+    monkeypatch.setattr(InMemoryLog, "topics", busy)
+    monkeypatch.setattr(InMemoryLog, "create_topics", busy)
+    provider = LogClusterProvider(InMemoryLog())
+    calls: list[Callable[[], object]] = [
+        lambda: provider.view("group", definition()),
+        lambda: provider.topics(definition()),
+        lambda: provider.create_topics({}),
+    ]
+
+    for call in calls:
+        with pytest.raises(LogTimeout, match="busy") as raised:
+            call()
+        assert is_retriable(raised.value)
 
 
 def test_should_create_internal_topics_with_their_configs_and_accept_those_that_are_there() -> None:

@@ -76,17 +76,19 @@ def test_should_refuse_properties_that_no_client_of_kafka_has_or_that_the_log_ca
         open_log(f"embedded:{tmp_path}", {"linger.ms": "-1"})
 
 
-def test_should_name_the_provider_by_which_a_coordinator_looks_at_the_log(tmp_path: Path) -> None:
-    assert cluster_provider_name(f"embedded:{tmp_path}") == "embedded"
-
-
 @pytest.mark.parametrize("address", ["embedded:log", "embedded:./log", "memory:log", "localhost", "embedded:"])
 def test_should_refuse_a_log_that_other_processes_cannot_find(address: str) -> None:
     with pytest.raises(InputError, match=r"bootstrap\.servers: "):
         cluster_provider_name(address)
 
 
+def test_should_say_that_no_other_process_sees_a_log_in_memory() -> None:
+    with pytest.raises(InputError, match="'memory:log' is in the memory of one process, so no other process sees it"):
+        cluster_provider_name("memory:log")
+
+
 def test_should_say_what_a_relative_directory_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cluster_provider_name(f"embedded:{tmp_path}") == "embedded"
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=f"is relative.*'embedded:{tmp_path}/my/log'"):
         cluster_provider_name("embedded:my/log")

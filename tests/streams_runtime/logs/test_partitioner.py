@@ -48,13 +48,6 @@ def test_should_hash_bytes_of_every_value_and_length_as_kafka_does() -> None:
     assert (murmur2(b"\xff" * 5), murmur2(bytes(8))) == (-363838622, -522759933)
 
 
-@given(st.binary(max_size=300), st.integers(1, 1000))
-def test_should_answer_the_same_whenever_it_is_asked(key: bytes, partitions: int) -> None:
-    fresh = partition_of(key, partitions)
-    assert 0 <= fresh < partitions
-    assert partition_of(key, partitions) == fresh == (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
 @given(st.binary(max_size=300))
 def test_should_hash_alike_compiled_or_not(key: bytes) -> None:
     assert SOURCE["murmur2"](key) == murmur2(key)

@@ -80,3 +80,11 @@ def test_should_check_no_timestamp_of_a_topic_that_takes_the_broker_s() -> None:
         is NO_TIMESTAMP_CHECKS
     )
     assert TopicConfigs.of("t", {}).record_limits.checks is NO_TIMESTAMP_CHECKS
+
+
+def test_should_not_take_a_negative_timestamp() -> None:
+    limits = RecordLimits(100, compacts=False)
+    assert limits.takes_unchecked(b"k", b"v", 0)
+    assert not limits.takes_unchecked(b"k", b"v", -1)
+    with pytest.raises(InvalidRecord, match="record for topic-0 has the timestamp -1; it must not be negative"):
+        limits.checked(T0, b"k", b"v", -1, ())

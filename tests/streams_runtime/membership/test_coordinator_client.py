@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import socket
 import threading
 
 import pytest
@@ -37,34 +36,38 @@ JOIN = JoinRequest(b"\x00\x03", session_timeout_ms=1_000, rebalance_timeout_ms=2
 JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingRebalance"})
 
 
-def test_should_send_only_what_is_known_when_joining() -> None:
-    with stub_service(JOINED) as service, CoordinatorClient(service.url) as client:
-        assert client.join("g", JOIN) == JoinReply("m", 3, "PreparingRebalance")
-        body = {"subscription": "AAM=", "session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000}
-        assert service.asked == [Asked("POST", "/v1/groups/g/subscriptions", body, None)]
-
-
-def test_should_send_the_whole_identity_when_a_static_member_rejoins() -> None:
-    request = JoinRequest(b"", 1_000, 2_000, "m", "app-p0-t0", 0, "c")
+@pytest.mark.parametrize(
+    ("request_", "more"),
+    [
+        (JOIN, {}),
+        (
+            JoinRequest(b"\x00\x03", 1_000, 2_000, "m", "app-p0-t0", 0, "c"),
+            {"member_id": "m", "group_instance_id": "app-p0-t0", "incarnation": 0, "client_id": "c"},
+        ),
+        (
+            JoinRequest(b"\x00\x03", 1_000, 2_000, join_id="j-1", leave_on_disconnect=True),
+            {"join_id": "j-1", "leave_on_disconnect": True},
+        ),
+    ],
+    ids=["first", "static member", "may be repeated"],
+)
+def test_should_send_what_is_known_when_joining_and_no_more(request_: JoinRequest, more: dict[str, object]) -> None:
     with stub_service(JOINED) as service, CoordinatorClient(service.url, token="secret") as client:
-        client.join("g", request)
-        (asked,) = service.asked
-        assert asked.authorization == "Bearer secret"
-        assert asked.body == {
-            "subscription": "",
-            "session_timeout_ms": 1_000,
-            "rebalance_timeout_ms": 2_000,
-            "member_id": "m",
-            "group_instance_id": "app-p0-t0",
-            "incarnation": 0,
-            "client_id": "c",
-        }
+        assert client.join("g", request_) == JoinReply("m", 3, "PreparingRebalance")
+        body = {"subscription": "AAM=", "session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000, **more}
+        assert service.asked == [Asked("POST", "/v1/groups/g/subscriptions", body, "Bearer secret")]
 
 
 def test_should_escape_names_in_addresses() -> None:
     with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
         client.leave("a/b", "m?n c")
         assert [asked.path for asked in service.asked] == ["/v1/groups/a%2Fb/members/m%3Fn%20c"]
+
+
+def test_should_give_one_recorded_rebalance() -> None:
+    with stub_service(Answer(200, {"version": "rebalance/1"})) as service, CoordinatorClient(service.url) as client:
+        assert client.rebalance("g", 4) == {"version": "rebalance/1"}
+        assert [asked.path for asked in service.asked] == ["/v1/groups/g/rebalances/4"]
 
 
 def test_should_give_the_bytes_when_the_assignment_is_there() -> None:
@@ -75,6 +78,11 @@ def test_should_give_the_bytes_when_the_assignment_is_there() -> None:
         assert [asked.path for asked in service.asked] == [
             "/v1/groups/g/members/m/assignment?min_generation=4&wait_ms=250"
         ]
+
+
+def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:
+    with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
+        assert client.assignment("g", "m", min_generation=1, wait_ms=0) is None
 
 
 def test_should_take_the_bytes_alone_when_the_service_sends_them_raw() -> None:
@@ -90,19 +98,6 @@ def test_should_take_the_bytes_alone_when_the_service_sends_them_raw() -> None:
         assert client.assignment("g", "m", min_generation=4, wait_ms=0) == FetchedAssignment(
             4, b"\x00\x01\xff", followup=True
         )
-
-
-def test_should_say_that_a_first_join_may_be_repeated_and_that_the_member_leaves_on_disconnect() -> None:
-    request = JoinRequest(b"", 1_000, 2_000, join_id="j-1", leave_on_disconnect=True)
-    with stub_service(JOINED) as service, CoordinatorClient(service.url) as client:
-        client.join("g", request)
-        assert service.asked[0].body == {
-            "subscription": "",
-            "session_timeout_ms": 1_000,
-            "rebalance_timeout_ms": 2_000,
-            "join_id": "j-1",
-            "leave_on_disconnect": True,
-        }
 
 
 def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
@@ -164,11 +159,6 @@ def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() ->
         with pytest.raises(CoordinatorUnavailable) as raised:
             client.join("g", JOIN)
         assert raised.value.retry_after_ms == 2_000
-
-
-def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:
-    with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
-        assert client.assignment("g", "m", min_generation=1, wait_ms=0) is None
 
 
 @pytest.mark.parametrize(
@@ -253,30 +243,6 @@ def test_should_call_the_service_unavailable_when_its_answer_is_not_the_contract
         pytest.raises(CoordinatorUnavailable),
     ):
         client.join("g", JOIN)
-
-
-def test_should_ride_out_a_restart_when_nobody_listens_for_a_while() -> None:
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
-    joined: list[JoinReply] = []
-    refused = threading.Event()
-
-    class Watched(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            refused.set()  # the client pauses only after a call has failed
-            return super().wait(timeout)
-
-    def join() -> None:
-        with CoordinatorClient(f"http://127.0.0.1:{port}") as client:
-            joined.append(client.join("g", JOIN, patience=Patience(30.0, Watched())))
-
-    joining = threading.Thread(target=join)
-    joining.start()
-    assert refused.wait(30.0)
-    with stub_service(JOINED, port=port):
-        joining.join(30.0)
-    assert joined == [JoinReply("m", 3, "PreparingRebalance")]
 
 
 def test_should_give_up_when_patience_ends() -> None:

@@ -15,6 +15,7 @@ from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from streams_runtime.membership.calls import (
     CoordinatorError,
+    CoordinatorUnavailable,
     FetchedAssignment,
     GroupDefinition,
     HeartbeatNews,
@@ -53,6 +54,7 @@ from streams_runtime.membership.member_events import (
     Started,
     TasksLost,
     TimerDue,
+    event_of_failure,
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_state import LAST_JOIN_WAIT_MS, Phase
@@ -127,10 +129,19 @@ class Member:
 
     # --- shortcuts
 
-    def holds(self, *tasks: TaskId, generation_id: int = 1) -> Member:
-        """It has joined, and holds these tasks of that generation."""
+    def joining(self) -> Member:
         assert self.starts() == "order StartRebalance"
         self.done()
+        return self
+
+    def rejoining(self) -> Member:
+        self.happens(RejoinAsked())
+        self.done()
+        return self
+
+    def holds(self, *tasks: TaskId, generation_id: int = 1) -> Member:
+        """It has joined, and holds these tasks of that generation."""
+        self.joining()
         self.joined(generation_id)
         assert self.replied(HeartbeatNews(assignment_generation=generation_id)) == f"fetch {generation_id}"
         self.got(generation_id, *tasks)
@@ -203,9 +214,7 @@ def test_should_join_and_hold_what_it_is_given() -> None:
 
 @pytest.mark.parametrize("state,wants", [(STABLE, "fetch 4"), (PREPARING, "")])
 def test_should_fetch_at_once_only_when_the_group_may_have_its_assignment_already(state: str, wants: str) -> None:
-    member = Member(static=True)
-    member.starts()
-    member.done()
+    member = Member(static=True).joining()
     assert member.joined(4, state) == wants
 
 
@@ -234,17 +243,13 @@ def test_should_take_an_assignment_that_is_there_before_it_rejoins_for_the_next(
 
 
 def test_should_take_an_assignment_that_it_heard_of_before_its_join_was_answered() -> None:
-    member = Member().holds(T0)
-    member.happens(RejoinAsked())
-    member.done()
+    member = Member().holds(T0).rejoining()
     assert member.replied(HeartbeatNews(rejoin=True, assignment_generation=2), 2) == ""
     assert member.joined(2) == "fetch 2"
 
 
 def test_should_ask_again_when_the_assignment_was_not_there_and_it_heard_of_it_meanwhile() -> None:
-    member = Member()
-    member.starts()
-    member.done()
+    member = Member().joining()
     assert member.joined(1, STABLE) == "fetch 1"
     assert member.replied(HeartbeatNews(assignment_generation=1), 1) == ""
     assert member.happens(FetchReplied(member.call, None)) == "fetch 1"
@@ -268,8 +273,7 @@ def test_should_do_about_a_refusal_what_kafka_does(how: str, code: str, wants: l
     if how == "heartbeat":
         did = [member.replied(refusal(code))]
     else:
-        member.happens(RejoinAsked())
-        member.done()
+        member.rejoining()
         if how == "fetch":
             assert member.joined(2, STABLE) == "fetch 2"
         did = [member.refused(code)]
@@ -307,9 +311,7 @@ def test_should_not_rejoin_for_a_generation_that_its_join_has_answered() -> None
 
 
 def test_should_rejoin_when_the_next_round_had_begun_before_its_join_was_answered() -> None:
-    member = Member().holds(T0)
-    member.happens(RejoinAsked())
-    member.done()
+    member = Member().holds(T0).rejoining()
     assert member.replied(HeartbeatNews(rejoin=True), 2) == ""
     assert member.joined(2) == "order StartRebalance"
 
@@ -318,8 +320,7 @@ def test_should_rejoin_when_the_next_round_had_begun_before_its_join_was_answere
 def test_should_not_count_a_refusal_when_it_has_joined_between_question_and_answer(code: str) -> None:
     member = Member().holds(T0)
     sent = member.heartbeat()
-    member.happens(RejoinAsked())
-    member.done()
+    member.rejoining()
     member.joined(2)
     reply = HeartbeatReplied(sent, 1, refusal(code))
     assert not member.machine.accepts(reply)
@@ -341,9 +342,7 @@ def test_should_not_count_what_is_said_of_a_member_id_that_it_had_before() -> No
 
 
 def test_should_bear_an_illegal_generation_only_while_an_assignment_is_under_way() -> None:
-    member = Member().holds(T0)
-    member.happens(RejoinAsked())
-    member.done()
+    member = Member().holds(T0).rejoining()
     member.joined(2)
     assert member.replied(refusal("ILLEGAL_GENERATION")) == "", "the group is ahead, the assignment is on its way"
     behind = member.heartbeat()
@@ -354,24 +353,13 @@ def test_should_bear_an_illegal_generation_only_while_an_assignment_is_under_way
     assert member.replied(refusal("ILLEGAL_GENERATION")) == "order LoseTasks"
 
 
-def test_should_drop_the_answer_to_a_call_that_it_has_given_up() -> None:
-    member = Member().holds(T0)
-    member.happens(RejoinAsked())
-    member.done()
-    old = member.call
-    member.failed()
-    assert member.happens(TasksLost("migrated")) == "order LoseTasks"
-    assert member.happens(JoinReplied(old, JoinReply("m", 2, STABLE))) == ""
-    assert member.due() == "", "and the join is not repeated"
-
-
 def test_should_not_take_the_answer_to_an_earlier_call_for_that_to_its_last() -> None:
-    member = Member().holds(T0)
-    member.happens(RejoinAsked())
-    member.done()
+    member = Member().holds(T0).rejoining()
     earlier = member.call
     member.failed()
     assert member.happens(TasksLost("migrated")) == "order LoseTasks"
+    assert member.happens(JoinReplied(earlier, JoinReply("m", 2, STABLE))) == ""
+    assert member.due() == "", "and the join is not repeated"
     assert member.done() == "order StartRebalance"
     assert member.done() == "join as m"
 
@@ -392,9 +380,7 @@ def test_should_join_owning_nothing_when_its_holder_has_lost_the_tasks() -> None
 
 
 def test_should_hear_of_lost_tasks_even_when_a_join_was_under_way() -> None:
-    member = Member().holds(T0)
-    member.happens(RejoinAsked())
-    member.done()
+    member = Member().holds(T0).rejoining()
     assert member.claims() == {T0}
     assert member.happens(TasksLost("migrated")) == ""
     assert member.joined(2) == "order LoseTasks", "its subscription claimed what is lost"
@@ -473,9 +459,7 @@ def test_should_report_offset_sums_when_they_have_changed() -> None:
 
 
 def test_should_repeat_a_join_with_the_same_bytes_first_at_once_then_after_growing_pauses() -> None:
-    member = Member()
-    member.starts()
-    member.done()
+    member = Member().joining()
     waits = []
     for _ in range(8):
         waits.append(member.failed(chance=1.0))
@@ -486,9 +470,7 @@ def test_should_repeat_a_join_with_the_same_bytes_first_at_once_then_after_growi
 
 
 def test_should_spread_its_repetitions_by_chance() -> None:
-    member = Member()
-    member.starts()
-    member.done()
+    member = Member().joining()
     member.failed()
     member.due()
     assert member.failed(chance=0.0) == "wait 25"
@@ -497,9 +479,7 @@ def test_should_spread_its_repetitions_by_chance() -> None:
 
 
 def test_should_keep_its_tasks_and_fetch_again_when_no_answer_came() -> None:
-    member = Member().holds(T0)
-    member.happens(RejoinAsked())
-    member.done()
+    member = Member().holds(T0).rejoining()
     member.joined(2, STABLE)
     assert member.failed() == "wait 0"
     assert member.machine.sends_heartbeats
@@ -553,9 +533,7 @@ def test_should_close_at_once_whatever_it_waits_for(phase: Phase) -> None:
 
 
 def test_should_leave_as_the_member_that_its_last_join_made() -> None:
-    member = Member()
-    member.starts()
-    member.done()
+    member = Member().joining()
     assert member.happens(CloseAsked()) == "order CloseTasks"
     assert member.done() == f"wait {LAST_JOIN_WAIT_MS}"
     assert member.joined(1, member_id="late") == "leave as late"
@@ -563,9 +541,7 @@ def test_should_leave_as_the_member_that_its_last_join_made() -> None:
 
 @pytest.mark.parametrize("how", ["late", "failed", "never"])
 def test_should_end_when_its_last_join_brings_no_member_id(how: str) -> None:
-    member = Member()
-    member.starts()
-    member.done()
+    member = Member().joining()
     member.happens(CloseAsked())
     if how == "late":
         assert member.failed() == ""
@@ -577,9 +553,7 @@ def test_should_end_when_its_last_join_brings_no_member_id(how: str) -> None:
 
 @pytest.mark.parametrize("followup", [True, False])
 def test_should_wait_for_missing_topics_only_when_the_coordinator_watches_them(followup: bool) -> None:
-    member = Member().holds(T0)
-    member.happens(RejoinAsked())
-    member.done()
+    member = Member().holds(T0).rejoining()
     member.joined(2, STABLE)
     data = error_assignment(AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA)
     wants = member.got_bytes(2, data, followup=followup)
@@ -597,9 +571,7 @@ def test_should_wait_for_missing_topics_only_when_the_coordinator_watches_them(f
 
 
 def test_should_end_when_its_assignment_cannot_be_read() -> None:
-    member = Member()
-    member.starts()
-    member.done()
+    member = Member().joining()
     member.joined(1, STABLE)
     assert member.got_bytes(1, b"\x00") == "order LoseTasks"
 
@@ -614,9 +586,7 @@ SECOND = GroupDefinition(2, "assignor/1 (bob@there, process 2) at 10.0.0.2", "20
 
 
 def test_should_say_who_gave_the_group_another_definition_and_when() -> None:
-    member = Member()
-    member.starts()
-    member.done()
+    member = Member().joining()
     assert member.joined(1, definition=FIRST) == "", "it is the one that it was started for"
     member.replied(HeartbeatNews(assignment_generation=1))
     member.got(1)
@@ -645,9 +615,7 @@ def test_should_say_who_gave_the_group_another_definition_and_when() -> None:
 def test_should_end_when_the_group_runs_another_topology_and_say_whose(
     sources: Mapping[int, Set[str]], why: str
 ) -> None:
-    member = Member(sources=sources)
-    member.starts()
-    member.done()
+    member = Member(sources=sources).joining()
     member.joined(1, STABLE, definition=SECOND)
     assert member.got(1, T1) == "order LoseTasks", "no order to start a task that it does not have"
     member.done()
@@ -658,6 +626,14 @@ def test_should_end_when_the_group_runs_another_topology_and_say_whose(
         f"the group runs another topology than this member: {why} (its definition is revision 2, declared at "
         "2026-11-22 20:05:00Z by assignor/1 (bob@there, process 2) at 10.0.0.2)"
     )
+
+
+def test_should_tell_the_member_what_became_of_its_call() -> None:
+    fetch, refused, fault = SendFetch(5, "m1", 2), CoordinatorError("ANY", 409, ""), RuntimeError("a fault")
+    assert event_of_failure(fetch, CoordinatorUnavailable("", 1.5), 0.25) == CallUnanswered(5, 1_500, 0.25)
+    assert event_of_failure(fetch, CoordinatorUnavailable(""), 0.25) == CallUnanswered(5, None, 0.25)
+    assert event_of_failure(fetch, refused, 0.25) == CallRefused(5, refused)
+    assert event_of_failure(fetch, fault, 0.25) == MemberFailed(fault)
 
 
 def test_should_hold_what_its_topology_has() -> None:

@@ -64,10 +64,6 @@ class BrokenThread(Thread):
         raise RuntimeError("the store is closed")
 
 
-def due_at_once(heartbeat: HeartbeatRhythm, now_ms: int) -> bool:
-    return heartbeat.is_due(collect([Thread("a").joined("m1")]), now_ms)
-
-
 def fails(heartbeat: HeartbeatRhythm, times: int, *, retry_after_ms: int | None = None, chance: float = 0.0) -> int:
     """How long it rests after the last failure."""
     for _ in range(times):
@@ -182,19 +178,6 @@ def test_should_tell_every_member_when_the_whole_heartbeat_was_refused() -> None
     assert refused_to_all(sent.values(), error).members == {"m1": error, "m2": error}
 
 
-def test_should_tell_notices_once_and_again_after_a_failure() -> None:
-    heartbeat = HeartbeatRhythm(INTERVAL_MS)
-    assert not heartbeat.begins(0, 0)
-    assert heartbeat.begins(0, 3)
-    heartbeat.notices_arrived()
-    assert not heartbeat.begins(0, 3)
-    assert heartbeat.begins(0, 4)
-    assert heartbeat.begins(0, 4), "the last one may not have arrived"
-    heartbeat.notices_arrived()
-    heartbeat.unanswered(0, None, 0.0)
-    assert heartbeat.begins(0, 4), "a coordinator that was restarted has forgotten them"
-
-
 def test_should_leave_time_for_another_heartbeat_within_the_session() -> None:
     assert [answer_timeout_ms(session_ms) for session_ms in (600, 6_000, 45_000)] == [500, 2_000, 5_000]
 
@@ -218,12 +201,6 @@ def test_should_not_be_held_after_a_failure() -> None:
     assert heartbeat.wait_ms == 0
     heartbeat.answered(0, "news", 0.0, all_count=True)
     assert heartbeat.wait_ms == INTERVAL_MS
-
-
-def test_should_be_due_again_as_soon_as_it_has_rested() -> None:
-    heartbeat = HeartbeatRhythm(INTERVAL_MS)
-    assert fails(heartbeat, 1) == 0
-    assert due_at_once(heartbeat, 0)
 
 
 def test_should_hear_of_a_pause_from_a_join_only_before_the_first_heartbeat() -> None:

@@ -12,15 +12,15 @@ from typing import Any, cast
 import pytest
 
 from assignor.types import ProcessId
-from spark_jobs.workers.group_view import wait_for_group
+from spark_jobs.ownership.group_view import wait_for_group
 from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.notices import NoticeBoard, NoticeCode
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import CoordinatorUnavailable, MemberSettings, ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import AssignTasks, Done, Order
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import GroupMember, ProcessMembership
-from streams_runtime.reporting.notices import NoticeBoard, NoticeCode
 from tests.streams_runtime.membership.losing_proxy import LosingProxy, losing_proxy
 from tests.streams_runtime.running_member import (
     TIMEOUT_S,
@@ -86,6 +86,18 @@ class Process:
         self.members.append(self.membership.member(settings, writer, used))
         self.members[-1].start()
         return used
+
+    def start_with_all_tasks(self) -> RememberingHolder:
+        holder = self.start_member()
+        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        return holder
+
+    def start_four(self) -> list[RememberingHolder]:
+        """Of eight tasks, each has two."""
+        holders = [self.start_member() for _ in range(4)]
+        for holder in holders:
+            holder.wait_for(lambda holder=holder: len(holder.active) == 2, "two tasks")  # type: ignore[misc]
+        return holders
 
     def close(self) -> None:
         for member in self.members:
@@ -154,9 +166,7 @@ def test_should_send_the_heartbeats_of_all_members_over_one_connection_of_their_
 ) -> None:
     definition = declared(client, "one-connection", partitions=8)
     with losing_proxy(coordinator.url) as proxy, running_process(proxy.url, definition) as process:
-        holders = [process.start_member() for _ in range(4)]
-        for holder in holders:
-            holder.wait_for(lambda holder=holder: len(holder.active) == 2, "two tasks")  # type: ignore[misc]
+        process.start_four()
         (connection,) = proxy.connections_with("/heartbeat")
         assert {call.split("?")[0] for call in connection.calls} == {"POST /v1/groups/one-connection/heartbeat"}
         assert not any("/members/" in call and "/heartbeat" in call for call in proxy.calls("/heartbeat"))
@@ -167,8 +177,7 @@ def test_should_go_on_as_the_same_members_when_the_connection_of_their_heartbeat
 ) -> None:
     definition = declared(client, "broken")
     with losing_proxy(coordinator.url) as proxy, running_process(proxy.url, definition) as process:
-        holder = process.start_member()
-        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        holder = process.start_with_all_tasks()
         before = wait_for_group(client, "broken", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         for number in range(1, 4):
             proxy.connections_with("/heartbeat")[-1].break_off()
@@ -193,8 +202,7 @@ def test_should_keep_a_member_with_a_short_session_when_another_address_says_not
             ",".join((silent, proxy.url) if is_first else (proxy.url, silent)), definition, session_timeout_ms=1_000
         ) as process,
     ):
-        holder = process.start_member()
-        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        holder = process.start_with_all_tasks()
         before = wait_for_group(client, group, lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         for _ in range(4):
             count = len(proxy.connections_with("/heartbeat"))
@@ -217,8 +225,7 @@ def test_should_go_on_at_the_next_address_when_one_falls_silent(
         losing_proxy(coordinator.url) as second,
         running_process(f"{first.url},{second.url}", definition, session_timeout_ms=3_000) as process,
     ):
-        holder = process.start_member()
-        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        holder = process.start_with_all_tasks()
         before = wait_for_group(client, "falls-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         for silent, other in ((first, second), (second, first), (first, second)):
             count = len(other.calls("/heartbeat"))
@@ -267,8 +274,7 @@ def test_should_tell_what_is_new_once_and_all_of_it_again_when_there_was_no_answ
             wait_for(lambda: [each for each in sent if each] == list(counts), lambda: (description, sent))
 
         monkeypatch.setattr(process.membership._heartbeats, "send", recorded)
-        holder = process.start_member()
-        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        process.start_with_all_tasks()
         process.notices.add(NoticeCode.RECORDS_DROPPED, "late, SUM", 3)
         assert_sent("what is new", [3])
         before = len(sent)
@@ -301,8 +307,7 @@ def test_should_end_soon_when_the_coordinator_is_away(
 ) -> None:
     definition = declared(client, "away")
     with losing_proxy(coordinator.url) as proxy, running_process(proxy.url, definition) as process:
-        holder = process.start_member()
-        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        holder = process.start_with_all_tasks()
         proxy.close()
         process.close()
         assert holder.names() == ["assign", "close"]
@@ -313,8 +318,6 @@ def test_should_leave_with_all_members_at_once_when_it_is_closed(
 ) -> None:
     definition = declared(client, "closed", partitions=8)
     with running_process(coordinator.url, definition) as process:
-        holders = [process.start_member() for _ in range(4)]
-        for holder in holders:
-            holder.wait_for(lambda holder=holder: len(holder.active) == 2, "two tasks")  # type: ignore[misc]
+        holders = process.start_four()
     assert client.describe("closed")["members"] == []
     assert [holder.names()[-1] for holder in holders] == ["close"] * 4

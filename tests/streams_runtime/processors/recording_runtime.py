@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
+from streams_runtime.common.losses import TaskLosses, uncounted
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.api import (
@@ -20,7 +21,6 @@ from streams_runtime.processors.api import (
 )
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.runtime import RunPosition
-from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore, StoreContext
 

@@ -85,29 +85,11 @@ def test_should_name_the_children_when_forwarding_to_an_unknown_one() -> None:
     assert runtime.sent == []
 
 
-@pytest.mark.parametrize("timestamp_ms", [-1, None])
-def test_should_refuse_to_forward_a_negative_or_missing_timestamp(timestamp_ms: Any) -> None:
-    graph = holding(RecordingRuntime())
-    with pytest.raises(StreamsRuntimeError, match=r"forwards a record that has (the|a) timestamp"):
-        inside(graph, lambda context: context.forward(Record(None, None, timestamp_ms)))
-
-
 def test_should_refuse_to_forward_outside_of_processing() -> None:
     holding(RecordingRuntime())
 
     with pytest.raises(StreamsRuntimeError, match="processor holding forwards outside of `process`"):
         Holding.last.context.forward(Record(None, None, 0))
-
-
-def test_should_refuse_to_forward_from_init() -> None:
-    class Eager(PassOn):
-        def init(self, context: ProcessorContext) -> None:
-            context.forward(Record(None, None, 0))
-
-    graph = ProcessorGraph.build(Topology().add_source("in", "a").add_processor("eager", Eager, "in"), 0, "app")
-
-    with pytest.raises(StreamsRuntimeError, match="forwards outside of `process`"):
-        graph.init(RecordingRuntime())
 
 
 def test_should_forward_from_close_as_kafka_does() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from assignor.errors import TopologyError
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.logs.base import OffsetReset
@@ -15,7 +14,7 @@ from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
-from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
+from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime
 
 History = list[tuple[str, ...]]
 
@@ -135,13 +134,6 @@ def test_should_refuse_a_subtopology_that_is_not_there() -> None:
         ProcessorGraph.build(two_subtopologies(), 5, "app")
 
 
-def test_should_refuse_a_store_that_no_processor_uses() -> None:
-    topology = Topology().add_source("in", "a").add_state_store(EmptyStoreBuilder("lonely"))
-
-    with pytest.raises(TopologyError, match="StateStore lonely is connected to no processor"):
-        ProcessorGraph.build(topology, 0, "app")
-
-
 def test_should_run_a_record_depth_first_in_the_order_nodes_were_added() -> None:
     history: History = []
     topology = Topology().add_source("in", "a")
@@ -170,17 +162,6 @@ def test_should_init_and_close_processors_parents_first() -> None:
     graph.close()
 
     assert history == [("one", "init"), ("two", "init"), ("one", "close"), ("two", "close")]
-
-
-def test_should_run_again_after_close_as_a_revived_task_does() -> None:
-    history: History = []
-    graph = started(Topology().add_source("in", "a").add_processor("one", telling("one", history), "in"))
-
-    graph.close()
-    graph.init(RecordingRuntime())
-    graph.sources["a"].receiver("k", "v", 5, ())
-
-    assert history == [("one", "init"), ("one", "close"), ("one", "init"), ("one", "v"), ("one", "done")]
 
 
 def test_should_refuse_to_initialise_twice() -> None:
@@ -241,17 +222,6 @@ def test_should_close_every_processor_when_one_fails_to_close() -> None:
     assert history == [("two", "init"), ("two", "close")]
 
 
-def test_should_name_the_node_that_failed_however_deep_it_is() -> None:
-    topology = Topology().add_source("in", "a").add_processor("one", PassOn, "in")
-    topology.add_processor("two", Failing, "one").add_processor("three", PassOn, "one")
-    graph = started(topology)
-
-    with pytest.raises(ValueError, match="no") as caught:
-        graph.sources["a"].receiver("k", "v", 5, ())
-
-    assert graph.failed_node(caught.value) == "two"
-
-
 def test_should_name_the_outer_node_when_it_fails_after_it_caught_an_error_from_below() -> None:
     topology = Topology().add_source("in", "a").add_processor("catching", Catching, "in")
     topology.add_processor("failing", Failing, "catching")
@@ -262,35 +232,6 @@ def test_should_name_the_outer_node_when_it_fails_after_it_caught_an_error_from_
         graph.sources["a"].receiver("k", "fail too", 5, ())
 
     assert graph.failed_node(caught.value) == "catching"
-
-
-def test_should_write_a_repartition_topic_under_its_full_name() -> None:
-    topology = Topology().add_source("in", "a").add_repartition_topic("r").add_sink("out", "r", "in")
-    topology.add_source("again", "r")
-    runtime = RecordingRuntime()
-    graph = started(topology, runtime)
-
-    graph.sources["a"].receiver(b"k", b"v", 1, ())
-
-    assert runtime.sent == [Sent("app-r", b"k", b"v", 1, ())]
-
-
-def test_should_go_on_with_the_next_record_after_one_has_failed() -> None:
-    class Picky(PassOn):
-        def process(self, record: Record[Any, Any]) -> None:
-            if record.value is None:
-                raise ValueError("no")
-            self.context.forward(record)
-
-    topology = Topology().add_source("in", "a").add_processor("picky", Picky, "in").add_sink("out", "b", "picky")
-    runtime = RecordingRuntime()
-    graph = started(topology, runtime)
-
-    with pytest.raises(ValueError, match="no"):
-        graph.sources["a"].receiver(b"k", None, 5, ())
-    graph.sources["a"].receiver(b"k", b"v", 6, ())
-
-    assert runtime.sent == [Sent("b", b"k", b"v", 6, ())]
 
 
 def test_should_give_stores_the_timestamp_of_the_record_their_processor_was_given() -> None:

@@ -1,4 +1,4 @@
-"""The topology that a user writes: what it refuses, that it can be pickled, and its description."""
+"""The topology that a user writes: what it refuses, and that it can be pickled."""
 
 from __future__ import annotations
 
@@ -25,30 +25,6 @@ def word_count() -> Topology:
     topology.add_state_store(EmptyStoreBuilder("counts"))
     topology.add_processor("count", PassOn, "words", stores=["counts"])
     return topology.add_sink("to-counts", "word-counts", "count")
-
-
-def test_should_describe_itself_in_kafkas_words() -> None:
-    assert word_count().describe() == (
-        "Topologies:\n"
-        "   Sub-topology: 0\n"
-        "    Source: lines (topics: [text])\n"
-        "      --> split\n"
-        "    Processor: split (stores: [])\n"
-        "      --> to-words\n"
-        "      <-- lines\n"
-        "    Sink: to-words (topic: words)\n"
-        "      <-- split\n"
-        "\n"
-        "  Sub-topology: 1\n"
-        "    Source: words (topics: [words])\n"
-        "      --> count\n"
-        "    Processor: count (stores: [counts])\n"
-        "      --> to-counts\n"
-        "      <-- words\n"
-        "    Sink: to-counts (topic: word-counts)\n"
-        "      <-- count\n"
-        "\n"
-    )
 
 
 def test_should_parse_to_what_the_assignor_reads() -> None:
@@ -127,11 +103,6 @@ def test_should_refuse_a_supplier_that_makes_no_processor(supplier: Any, message
 def test_should_refuse_an_offset_reset_that_kafka_does_not_know() -> None:
     with pytest.raises(TopologyError, match="of Source in must be one of earliest, latest, none, not 'first'"):
         Topology().add_source("in", "a", auto_offset_reset="first")
-
-
-def test_should_refuse_a_topology_that_reads_nothing() -> None:
-    with pytest.raises(TopologyError, match="It reads no topic; add at least one source"):
-        Topology().group_topology("app")
 
 
 def test_should_refuse_a_store_without_a_processor() -> None:

@@ -55,10 +55,10 @@ def counts(**entries: int) -> Any:
 def hosts(*addresses: str, partitions: range = range(PARTITIONS)) -> dict[HostInfo, frozenset[TopicPartition]]:
     """Each of these has all these partitions of the input."""
     everything = frozenset(TopicPartition(TOPIC, number) for number in partitions)
-    return {_host(address): everything for address in addresses}
+    return {host_of(address): everything for address in addresses}
 
 
-def _host(address: str) -> HostInfo:
+def host_of(address: str) -> HostInfo:
     name, _, port = address.rpartition(":")
     return HostInfo(name, int(port))
 

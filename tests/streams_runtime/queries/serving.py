@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.types import HostInfo
-from streams_runtime.application import Application
+from streams_runtime.instance.application import Application
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -123,10 +123,32 @@ def test_should_prefer_the_active_copy_when_two_threads_show_the_task_for_a_mome
 # --- what may happen between look-up and read
 
 
-def test_should_say_not_ready_when_the_store_is_closed_between_look_up_and_read() -> None:
+def start_over(instance: FakeInstance, store: Any) -> None:
+    """The task was corrupt. The same object: closed, wiped, opened, not restored yet."""
+    store.close()
+    instance.show_nothing()
+    store.open(context(TASK_DIRECTORY))
+    instance.show(store, ACTIVE, RESTORING, lag=9)
+
+
+@pytest.mark.parametrize(
+    "happens, code, detail",
+    [
+        (lambda _, store: store.close(), QueryCode.STORE_NOT_READY, "'counts' was closed meanwhile: ask again"),
+        (start_over, QueryCode.STORE_NOT_READY, "restoring"),
+        (lambda instance, _: instance.show_nothing(), QueryCode.INVALID_STATE_STORE_PARTITION, "is not here"),
+        (lambda instance, store: instance.show(store, STANDBY, lag=None), QueryCode.STALE_STORE, "its lag is unknown"),
+    ],
+    ids=["closed", "started over", "moved away", "recycled to a standby"],
+)
+def test_should_not_answer_from_what_the_copy_has_become_since_the_look_up(
+    happens: Callable[[FakeInstance, Any], object], code: QueryCode, detail: str
+) -> None:
     store = counts(cat=3)
-    refused = refusal(FakeInstance().show(store), read=ReadWith(iter([store.close]), lambda one: one.get("cat")))
-    assert (refused.code, refused.detail) == (QueryCode.STORE_NOT_READY, "'counts' was closed meanwhile: ask again")
+    instance = FakeInstance().show(store)
+    refused = refusal(instance, read=ReadWith(iter([lambda: happens(instance, store)]), lambda one: one.get("cat")))
+    assert refused.code is code
+    assert detail in refused.detail
 
 
 def test_should_not_say_that_there_is_none_when_a_close_emptied_the_store_under_the_read() -> None:
@@ -159,22 +181,6 @@ def test_should_say_that_the_store_failed_when_it_cannot_be_read_though_it_is_op
     )
 
 
-def test_should_not_answer_when_the_task_was_corrupt_and_its_store_is_being_restored_anew() -> None:
-    """The same object: closed, wiped, opened, not restored yet."""
-    store = counts(cat=3)
-    instance = FakeInstance().show(store)
-
-    def start_over() -> None:
-        store.close()
-        instance.show_nothing()
-        store.open(context(TASK_DIRECTORY))
-        instance.show(store, ACTIVE, RESTORING, lag=9)
-
-    refused = refusal(instance, read=ReadWith(iter([start_over]), lambda one: one.get("cat")))
-    assert refused.code is QueryCode.STORE_NOT_READY
-    assert "restoring" in refused.detail
-
-
 def test_should_read_again_when_the_store_was_opened_anew_and_restored_during_the_read() -> None:
     """Before and after the read the copy looks the same: same object, active, running."""
     store = counts(cat=3)
@@ -193,19 +199,6 @@ def test_should_read_again_when_the_store_was_opened_anew_and_restored_during_th
 
     assert ask(instance, read=read) == (3, FROM_ACTIVE)
     assert reads == [None, 3]
-
-
-def test_should_not_answer_when_the_task_moved_away_during_the_read() -> None:
-    instance = FakeInstance().show(counts(cat=3))
-    refused = refusal(instance, read=ReadWith(iter([instance.show_nothing]), lambda one: one.get("cat")))
-    assert refused.code is QueryCode.INVALID_STATE_STORE_PARTITION
-
-
-def test_should_not_answer_as_active_when_the_task_was_recycled_to_a_standby_during_the_read() -> None:
-    store = counts(cat=3)
-    instance = FakeInstance().show(store)
-    recycled = ReadWith(iter([lambda: instance.show(store, STANDBY, lag=None)]), lambda one: one.get("cat"))
-    assert refusal(instance, read=recycled).code is QueryCode.STALE_STORE
 
 
 def test_should_read_the_new_copy_when_the_store_was_replaced_during_the_read() -> None:

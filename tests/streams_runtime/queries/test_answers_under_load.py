@@ -99,28 +99,3 @@ def test_should_never_say_a_wrong_value_when_a_task_starts_over_again_and_again(
     store.close()
     assert readers.wrong == []
     assert readers.answers["value"] >= ROUNDS - 1
-
-
-@pytest.mark.parametrize("persistent", [True, False])
-def test_should_answer_what_was_written_last_or_later_when_many_read_while_the_task_writes(
-    tmp_path: Path, persistent: bool
-) -> None:
-    builder = key_value_store(STORE, STRING, LONG, persistent=persistent)
-    store = open_store(builder, tmp_path)
-    store.put("cat", 0)
-    instance = FakeInstance(locations={STORE: location(builder)}).show(store)
-    written = [0]
-
-    def is_right(value: object) -> bool:
-        return isinstance(value, int) and 0 <= value <= written[0]
-
-    with Readers(instance, None, is_right) as readers:
-        for count in range(1, WRITES):
-            written[0] = count
-            store.put("cat", count)
-            if count % 500 == 0:
-                instance.show(store)
-                store.flush()
-    store.close()
-    assert readers.wrong == []
-    assert set(readers.answers) == {"value"}

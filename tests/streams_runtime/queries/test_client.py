@@ -8,13 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
 
 from assignor.errors import InputError
-from assignor.types import HostInfo
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries import client as client_module
@@ -44,6 +43,7 @@ from tests.streams_runtime.queries.fake_instance import (
     TASK,
     FakeInstance,
     counts,
+    host_of,
     hosts,
     location,
     open_store,
@@ -61,9 +61,15 @@ class Servers:
         self._stack = stack
 
     def serve(self, instance: FakeInstance) -> str:
-        server = self._stack.enter_context(QueryServer("127.0.0.1:0"))
+        server = self._stack.enter_context(closing(QueryServer("127.0.0.1:0")))
         server.start(instance)
         return str(server.endpoint)
+
+    def serve_alone(self, instance: FakeInstance) -> str:
+        """As the only instance, which knows that it has everything."""
+        address = self.serve(instance)
+        instance.maps = PartitionHosts(hosts(address))
+        return address
 
     def client(self, *addresses: str, **more: Any) -> StateStoreClient:
         return self._stack.enter_context(StateStoreClient(addresses, **{"timeout_s": QUICKLY_S, **more}))
@@ -122,7 +128,7 @@ def test_should_get_the_value_from_the_active_copy_wherever_it_asks_first(server
         client = servers.client(*addresses)
         assert client.get(STORE, KEY) == StoreValue(THREE, None, CopyAnswered(first, "active", 0))
         assert client.get(STORE, KEY, max_lag=5) == StoreValue(THREE, None, CopyAnswered(first, "active", 0))
-        assert client.key_metadata(STORE, KEY) == KeyQueryMetadata(PARTITION, _host(first), (_host(second),))
+        assert client.key_metadata(STORE, KEY) == KeyQueryMetadata(PARTITION, host_of(first), (host_of(second),))
 
 
 def test_should_tell_no_value_from_an_empty_one(servers: Servers) -> None:
@@ -130,8 +136,7 @@ def test_should_tell_no_value_from_an_empty_one(servers: Servers) -> None:
     store = open_store(builder)
     store.put("cat", b"")
     instance = FakeInstance(locations={STORE: location(builder)}).show(store)
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     assert servers.client(address).get(STORE, KEY).value == b""
 
 
@@ -174,8 +179,7 @@ def test_should_find_keys_of_any_bytes(servers: Servers, key: bytes) -> None:
     store.put(key, key[::-1])
     instance = FakeInstance(locations={STORE: location(builder)})
     instance.show(store, task=TASK._replace(partition=partition_of(key, PARTITIONS)))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     assert servers.client(address).get(STORE, key).value == key[::-1]
 
 
@@ -183,8 +187,7 @@ def test_should_ask_the_callers_partition_when_a_partitioner_of_the_application_
     servers: Servers,
 ) -> None:
     instance = FakeInstance(locations={STORE: location(own_partitioner=True)}).show(counts(cat=3), task=ELSEWHERE)
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     client = servers.client(address)
     assert client.get(STORE, KEY, partition=ELSEWHERE.partition).value == THREE
     with pytest.raises(QueryFailed, match="say the partition") as failed:
@@ -198,8 +201,7 @@ def test_should_get_windows_of_a_key(servers: Servers) -> None:
     for start_ms in (10, 20, 30):
         store.put("cat", 3, start_ms)
     instance = FakeInstance(locations={STORE: location(builder)}).show(store)
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     client = servers.client(address)
     source = CopyAnswered(address, "active", 0)
     both = (WindowValue(10, THREE, None), WindowValue(20, THREE, None))
@@ -214,8 +216,7 @@ def test_should_get_windows_of_a_key(servers: Servers) -> None:
 
 def test_should_ask_again_until_a_copy_that_is_on_its_way_has_come(servers: Servers) -> None:
     instance = Moving().show(counts(cat=3))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     assert servers.client(address).get(STORE, KEY).value == THREE
     assert instance.asked == 4, "twice in vain, then before and after the read"
 
@@ -270,8 +271,9 @@ def test_should_tell_what_each_host_said_when_time_runs_out(servers: Servers) ->
     restoring.show(counts(), ACTIVE, RESTORING, lag=50)
     first, second = servers.serve(restoring), servers.serve(stale)
     know(PartitionHosts(hosts(first), hosts(second, killed)), restoring, stale)
-    with pytest.raises(QueryFailed, match=f"no answer for a key of 'counts' within {SHORT_S} s") as failed:
-        servers.client(killed, first, timeout_s=SHORT_S).get(STORE, KEY, max_lag=8)
+    # All three have to answer within the time, on a busy machine, too.
+    with pytest.raises(QueryFailed, match="no answer for a key of 'counts' within 2 s") as failed:
+        servers.client(killed, first, timeout_s=2).get(STORE, KEY, max_lag=8)
     assert failed.value.tried.keys() == {killed, first, second}
     assert failed.value.code is None
     assert "Connection refused" in failed.value.tried[killed]
@@ -290,8 +292,7 @@ def test_should_pass_over_an_instance_that_has_no_assignment_yet(servers: Server
 
 def test_should_wait_for_topics_that_are_not_known_yet(servers: Servers) -> None:
     instance = FakeInstance(locations={STORE: location(words=0)}).show(counts(cat=3))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     with pytest.raises(QueryFailed, match="waits for topics: words not known yet"):
         servers.client(address, timeout_s=SHORT_S).get(STORE, KEY)
 
@@ -302,8 +303,7 @@ def test_should_ask_again_when_a_store_fails(servers: Servers) -> None:
             raise RuntimeError("no idea")
 
     instance = Failing()
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     with pytest.raises(QueryFailed, match=f"{address}: answered 500"):
         servers.client(address, timeout_s=SHORT_S).get(STORE, KEY)
 
@@ -332,8 +332,7 @@ def test_should_fail_at_once_when_there_can_never_be_an_answer(
     servers: Servers, ask: Callable[[StateStoreClient], object], code: QueryCode, reason: str
 ) -> None:
     instance = Metadata().show(counts(cat=3))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     Metadata.times = 0
     client = servers.client(address, timeout_s=60.0)
     with pytest.raises(QueryFailed, match=reason) as failed:
@@ -390,8 +389,7 @@ def test_should_leave_a_zombie_when_what_it_knows_is_some_seconds_old(
 def test_should_keep_what_it_knows_when_nobody_knows_better(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The instance has just left its group and says so, but it still has the copy."""
     instance = FakeInstance().show(counts(cat=3))
-    address = servers.serve(instance)
-    know(PartitionHosts(hosts(address)), instance)
+    address = servers.serve_alone(instance)
     client = servers.client(address, timeout_s=SHORT_S)
     assert client.get(STORE, KEY).value == THREE
     monkeypatch.setattr(client_module, "METADATA_AGE_S", 0.0)
@@ -401,8 +399,7 @@ def test_should_keep_what_it_knows_when_nobody_knows_better(servers: Servers, mo
 
 def test_should_not_take_answers_from_another_application_that_got_the_port(servers: Servers) -> None:
     other = FakeInstance(application_id="other").show(counts(cat=9))
-    address = servers.serve(other)
-    know(PartitionHosts(hosts(address)), other)
+    address = servers.serve_alone(other)
     with pytest.raises(QueryFailed, match=f"{address}: serves the application other, not app"):
         servers.client(address, application_id="app", timeout_s=SHORT_S).get(STORE, KEY)
     ours = FakeInstance()
@@ -425,12 +422,9 @@ def test_should_not_believe_what_no_query_server_says(servers: Servers) -> None:
 # --- its end
 
 
-def test_should_need_an_address() -> None:
+def test_should_need_an_address_and_take_none_that_may_hold_a_password() -> None:
     with pytest.raises(InputError, match="instances: is empty"):
         StateStoreClient([])
-
-
-def test_should_take_no_address_that_may_hold_a_password_and_not_show_it() -> None:
     with pytest.raises(InputError, match="instances: must be host:port, without a user or a password") as refused:
         StateStoreClient(["host-1:7070", "ann:s3cr3t@host-2:7070"])
     assert "s3cr3t" not in str(refused.value)
@@ -490,8 +484,3 @@ def test_should_serve_many_threads_while_the_partition_moves_to_and_fro(servers:
         stop.set()
         move_once.join()
     assert answers == [THREE] * 60
-
-
-def _host(address: str) -> HostInfo:
-    name, _, port = address.rpartition(":")
-    return HostInfo(name, int(port))

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import httpx
 import pytest
@@ -24,7 +25,7 @@ ALIVE = {"status": "ok"}
 
 @pytest.fixture
 def server() -> Iterator[QueryServer]:
-    with QueryServer(ANY_PORT) as made:
+    with closing(QueryServer(ANY_PORT)) as made:
         yield made
 
 
@@ -47,17 +48,17 @@ def test_should_have_the_port_for_itself_from_the_moment_it_is_made(server: Quer
 
 
 def test_should_take_the_same_port_again_when_the_one_before_has_ended() -> None:
-    with QueryServer(ANY_PORT) as first:
+    with closing(QueryServer(ANY_PORT)) as first:
         first.start(FakeInstance())
         get(first, "/livez")
-    with QueryServer(str(first.endpoint)) as second:
+    with closing(QueryServer(str(first.endpoint))) as second:
         assert second.endpoint == first.endpoint
 
 
 def test_should_serve_on_ipv6_when_the_address_is_in_brackets() -> None:
     if not socket.has_ipv6:  # pragma: no cover
         pytest.fail("this machine has no IPv6")
-    with QueryServer("[::1]:0") as server:
+    with closing(QueryServer("[::1]:0")) as server:
         server.start(FakeInstance())
         assert server.endpoint == HostInfo("[::1]", server.endpoint.port)
         assert get(server, "/livez").json() == ALIVE
@@ -157,17 +158,17 @@ def test_should_finish_what_it_is_answering_when_it_is_closed(server: QueryServe
     class Slow(FakeInstance):
         def status_document(self) -> dict[str, object]:
             asked.set()
-            closing.wait(QUICKLY_S)
+            ending.wait(QUICKLY_S)
             return {"state": "running"}
 
-    closing = threading.Event()
+    ending = threading.Event()
     server.start(Slow())
     asking = threading.Thread(target=lambda: answers.append(get(server, "/status").json()))
     asking.start()
     assert asked.wait(QUICKLY_S)
     closer = threading.Thread(target=server.close)
     closer.start()
-    closing.set()
+    ending.set()
     asking.join(QUICKLY_S)
     closer.join(QUICKLY_S)
     assert answers == [{"state": "running"}]

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read_entries, read_key
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, Serdes
-from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store, window_store
+from streams_runtime.state_stores.builders import (
+    key_value_store,
+    timestamped_key_value_store,
+    timestamped_window_store,
+    window_store,
+)
 from streams_runtime.state_stores.state_store import StoreBuilder, ValueAndTimestamp
-from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from tests.streams_runtime.queries.fake_instance import COUNTS, open_store
 
 PICKLED: Serde[Any] = Serdes(pickle.dumps, pickle.loads)
@@ -36,8 +40,9 @@ def of_values(serde: Serde[Any]) -> StoreBuilder:
     return key_value_store("s", STRING, serde, persistent=False)
 
 
-def windows_of(value_serde: Serde[Any] = LONG, **more: Any) -> StoreBuilder:
-    return window_store("w", STRING, value_serde, retention_ms=HOUR_MS, window_size_ms=10, persistent=False, **more)
+def windows_of(*, timestamped: bool = False) -> StoreBuilder:
+    kind = timestamped_window_store if timestamped else window_store
+    return kind("w", STRING, LONG, retention_ms=HOUR_MS, window_size_ms=10, persistent=False)
 
 
 # --- keys
@@ -158,8 +163,7 @@ def test_should_list_the_first_entries_of_a_copy_in_order_of_their_keys() -> Non
 def test_should_fetch_windows_of_a_key_oldest_first_and_say_when_there_are_more(
     timestamped: bool, tmp_path: Path
 ) -> None:
-    serde: Serde[Any] = ValueAndTimestampSerde(LONG) if timestamped else LONG
-    builder = windows_of(serde)
+    builder = windows_of(timestamped=timestamped)
     store = open_store(builder, tmp_path)
     for start_ms in (30, 10, 20):
         store.put("k", ValueAndTimestamp(start_ms, 7) if timestamped else start_ms, start_ms)

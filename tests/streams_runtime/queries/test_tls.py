@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_should_answer_a_client_with_a_certificate_and_take_new_files(
         }
     )
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    with QueryServer("127.0.0.1:0", tls=configs.endpoint_tls) as server:
+    with closing(QueryServer("127.0.0.1:0", tls=configs.endpoint_tls)) as server:
         server.start(FakeInstance())
         address = str(server.endpoint)
 

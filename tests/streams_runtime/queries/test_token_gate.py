@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pytest
 
 from assignor.errors import InputError
 from coordinator_api.settings import Settings
-from coordinator_client.access.issuer_settings import IssuerSettings
 from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.signed_tokens import IssuerSettings
 from coordinator_client.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_client.calls import CallerToken
 from streams_runtime.queries import token_gate
@@ -31,7 +32,7 @@ PATHS = ("/status", "/metrics", "/v1/metadata", f"/v1/stores/{STORE}/key?key=cat
 
 @pytest.fixture
 def guarded() -> Iterator[str]:
-    with QueryServer("127.0.0.1:0", TOKEN) as server:
+    with closing(QueryServer("127.0.0.1:0", TOKEN)) as server:
         server.start(FakeInstance().show(counts(cat=3)))
         yield str(server.endpoint)
 
@@ -75,7 +76,7 @@ def test_should_fail_at_once_when_the_client_has_another_token(guarded: str) -> 
 
 @pytest.mark.parametrize("headers", [{"Host": "attacker.example"}, {"Origin": "http://attacker.example"}])
 def test_should_not_let_a_web_page_in_when_open_on_loopback(headers: dict[str, str]) -> None:
-    with QueryServer("127.0.0.1:0") as server:
+    with closing(QueryServer("127.0.0.1:0")) as server:
         server.start(FakeInstance())
         answer = get(str(server.endpoint), "/status", **headers)
 
@@ -104,7 +105,7 @@ def test_should_take_several_tokens_for_its_application_and_a_changed_file(
     listed.write_text(entry("from-the-file", application))
     monkeypatch.setenv("ASSIGNOR_AUTH_TOKENS", f"{entry('anywhere', '')};{entry('elsewhere', f'{application}-2')}")
     monkeypatch.setenv("ASSIGNOR_AUTH_TOKENS_FILE", str(listed))
-    with QueryServer("127.0.0.1:0", CallerToken(file=own)) as server:
+    with closing(QueryServer("127.0.0.1:0", CallerToken(file=own))) as server:
         server.start(FakeInstance().show(counts(cat=3)))
         endpoint = str(server.endpoint)
 
@@ -143,7 +144,7 @@ def status(server: QueryServer, token: str) -> int:
 def test_should_take_tokens_that_an_issuer_has_signed_for_its_application(issuer: KeyServer) -> None:
     application = FakeInstance().application_id
     scopes = ("assignor:reader:*", f"assignor:reader:{application}*", f"assignor:admin:{application}-2*")
-    with QueryServer("127.0.0.1:0", TOKEN) as server:
+    with closing(QueryServer("127.0.0.1:0", TOKEN)) as server:
         server.start(FakeInstance().show(counts(cat=3)))
 
         assert [status(server, signed(scope=scope)) for scope in scopes] == [200, 200, 403]
@@ -160,7 +161,7 @@ def test_should_fetch_the_keys_again_when_the_issuer_was_down_or_has_new_ones(
 ) -> None:
     monkeypatch.setenv(f"{OIDC}_JWKS_ENDPOINT_REFRESH_MS", "1000")
     issuer.document = None
-    with QueryServer("127.0.0.1:0") as server:
+    with closing(QueryServer("127.0.0.1:0")) as server:
         server.start(FakeInstance())
         assert status(server, signed()) == 401
         for kid in ("ec", "later"):

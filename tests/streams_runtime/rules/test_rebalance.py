@@ -6,21 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from assignor.types import TaskId
 from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskState
+from streams_runtime.instance.stream_thread import StreamThread
+from streams_runtime.instance.task_manager import TaskManager
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import Partitions
-from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import GroupMember
-from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.stream_thread import StreamThread
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.rules.test_thread_loop import setting
-from tests.streams_runtime.running_member import RunningMember, wait_until_owned_once
-from tests.streams_runtime.small_group import small_definition, task_names
-from tests.streams_runtime.tasks.thread_rig import APPLICATION, COUNT_0, EVERYTHING, MovableClock, rig
+from tests.streams_runtime.tasks.thread_rig import APPLICATION, COUNT_0, EVERYTHING, rig
 
 
 def test_should_have_a_checkpoint_of_everything_when_an_active_task_is_revoked_at_least_once(tmp_path: Path) -> None:
@@ -39,35 +34,12 @@ def test_should_have_a_checkpoint_of_everything_when_an_active_task_is_revoked_a
     thread.close()
 
 
-def test_should_say_that_it_owns_nothing_when_it_joins_after_its_tasks_were_lost(
-    client: CoordinatorClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[tuple[Partitions, int | None]] = []
-    write = SubscriptionWriter.next_subscription
-
-    def noting(
-        writer: SubscriptionWriter, sums: dict[TaskId, int], owned: Partitions, generation_id: int | None, *more: object
-    ) -> bytes:
-        told.append((owned, generation_id))
-        return write(writer, sums, owned, generation_id)
-
-    definition = small_definition("owns-nothing")
-    client.declare("owns-nothing", definition.body())
-    monkeypatch.setattr(SubscriptionWriter, "next_subscription", noting)
-    with RunningMember(client, definition, "a") as member:
-        wait_until_owned_once([member], task_names(4))
-        joins = len(told)
-        member.member.tasks_were_lost("another thread has them")
-        member.holder.wait_for(lambda: member.holder.names()[-2:] == ["lost", "assign"], "a new assignment")
-    assert told[joins] == (frozenset(), None)
-
-
 @pytest.mark.parametrize(("active", "asked"), [(True, 1), (False, 0)])
 def test_should_ask_for_a_round_when_an_active_task_is_corrupt_under_exactly_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, active: bool, asked: int
 ) -> None:
     """Its state is gone here; a standby elsewhere may be nearer than the changelog's beginning."""
-    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
     rounds: list[GroupMember] = []
     monkeypatch.setattr(TaskManager, "handle_corruption", lambda _manager, _tasks: active)

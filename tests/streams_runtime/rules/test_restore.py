@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.restore.changelog_reader import ChangelogReader
-from tests.streams_runtime.restore.failing_log import FailingLog
-from tests.streams_runtime.restore.restoring import Restoring, create, numbered, write
-from tests.streams_runtime.restore.test_changelog_reader_passes import make_slow
-from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
+from tests.streams_runtime.instance.restore.failing_log import FailingLog
+from tests.streams_runtime.instance.restore.restoring import Restoring, create, numbered, write
+from tests.streams_runtime.instance.restore.test_changelog_reader_passes import make_slow
+from tests.streams_runtime.running_group import SOME_LINES, Group
 from tests.streams_runtime.tasks.thread_rig import APPLICATION, COUNT_0, COUNT_1, EVERYTHING, rig
 from tests.streams_runtime.word_counting import STORE, TIMEOUT_S
 
@@ -76,12 +74,6 @@ class Noting:
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
         self._heard.append(f"{store} {partition.partition} suspended")
-
-
-@pytest.fixture
-def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
-    with running_group(request.node.name, EXACTLY_ONCE, client, tmp_path) as made:
-        yield made
 
 
 def test_should_tell_the_listener_that_the_application_brings(group: Group) -> None:

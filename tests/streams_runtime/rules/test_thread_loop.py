@@ -9,7 +9,14 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.metrics import InstanceMetrics
+from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.common.records import Record
+from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
+from streams_runtime.instance.stream_thread import StreamThread
+from streams_runtime.instance.task_executor import TaskExecutor
+from streams_runtime.instance.thread_listener import SilentListener
+from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.calls import MemberSettings
@@ -17,18 +24,12 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
-from streams_runtime.reporting.metrics import InstanceMetrics
-from streams_runtime.reporting.notices import NoticeBoard
-from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import STRING
-from streams_runtime.task_manager.task_executor import TaskExecutor
-from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.stream_thread import StreamThread
-from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.tasks.running_task import START_MS, RunningTask
-from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MovableClock, rig
+from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MakeRig
 from tests.streams_runtime.word_counting import counting_application
 
 UNUSED_URL = "http://127.0.0.1:1"
@@ -57,7 +58,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
 def test_should_poll_restore_process_punctuate_commit_and_write_in_this_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
     done: list[str] = []
     for step in STEPS:
@@ -72,7 +73,7 @@ def test_should_poll_restore_process_punctuate_commit_and_write_in_this_order(
 
 
 def test_should_give_every_thread_a_consumer_a_restore_consumer_and_a_producer_of_its_own(tmp_path: Path) -> None:
-    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     log = InMemoryLog()
     works = [ThreadWork(setting(directory, tmp_path, log, f"t-{index}")) for index in range(2)]
 
@@ -83,8 +84,8 @@ def test_should_give_every_thread_a_consumer_a_restore_consumer_and_a_producer_o
     directory.close()
 
 
-def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(tmp_path: Path) -> None:
-    thread = rig(tmp_path, "exactly_once_v2", commit_interval_ms=1_000_000)
+def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(make: MakeRig) -> None:
+    thread = make("exactly_once_v2", commit_interval_ms=1_000_000)
     thread.run(EVERYTHING)
     thread.write(["the cat"] * 20)
     thread.one_pass()
@@ -92,14 +93,13 @@ def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(tmp_p
     thread.active(SPLIT_0).runtime.request_commit()
     thread.one_pass()
     assert thread.committed()["lines-0"] == 10
-    thread.close()
 
 
 def test_should_commit_all_tasks_of_a_thread_in_one_transaction_under_exactly_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records of all of them are in it: with the offsets of some only, a crash would have the others do it again."""
-    thread = rig(tmp_path, "exactly_once_v2")
+    thread = make("exactly_once_v2")
     thread.run(EVERYTHING)
     thread.write(["the cat"] * 20)
     commits: list[set[TopicPartition]] = []
@@ -112,7 +112,6 @@ def test_should_commit_all_tasks_of_a_thread_in_one_transaction_under_exactly_on
     monkeypatch.setattr(StreamsProducer, "commit", noting)
     thread.one_pass()
     assert commits == [{TopicPartition("lines", 0), TopicPartition("lines", 1)}]
-    thread.close()
 
 
 class BothKinds(Processor[str, str]):

@@ -12,11 +12,11 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl import KTable, StreamsBuilder
+from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
-from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.running_member import RunningMember
 from tests.streams_runtime.small_group import small_definition, without_source_topic
 

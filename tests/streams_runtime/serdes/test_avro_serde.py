@@ -269,52 +269,36 @@ def test_should_not_write_without_a_topic_or_a_schema(registry: FakeSchemaRegist
 
 
 @pytest.mark.parametrize(
-    "schema, configs, message",
+    "configs, message",
     [
-        (ORDER, {}, "'schema.registry.url' is missing and has no default"),
+        ({"schema.registry.url": "registry:8081"}, "must be http://host:port or https://host:port"),
+        ({"schema.registry.url": "http://ann:secret@r"}, "must not hold a password"),
+        ({"schema.registry.url": "ann:secret@r"}, "must not hold a password"),
+        ({"schema.registry.ulr": "http://r"}, "unknown config 'schema.registry.ulr'; did you mean 'schema.regis"),
+        ({"proxy": "ann:secret@p:3128"}, "proxy must be http://host:port"),
+        ({"proxy": "http://ann:secret@p:x"}, "proxy must be http://host:port"),
+        ({"proxy": "http://ann:sec\nret@p"}, "proxy must be http://host:port"),
+        ({"basic.auth.user.info": "ann"}, "must be user:password"),
+        ({"max.retries": "-1"}, "max.retries must be a number"),
+        ({"schema.registry.ssl.truststore.location": "x.jks"}, "give a file in PEM form as 'ssl.ca.location'"),
+        ({"use.latest.version": True, "auto.register.schemas": True}, "cannot both be true"),
         (
-            ORDER,
-            {"schema.registry.ulr": "http://r"},
-            "unknown config 'schema.registry.ulr'; did you mean 'schema.regis",
-        ),
-        (ORDER, {"schema.registry.url": "registry:8081"}, "must be http://host:port or https://host:port"),
-        (ORDER, {"schema.registry.url": "http://ann:secret@r"}, "must not hold a password"),
-        (ORDER, {"schema.registry.url": "ann:secret@r"}, "must not hold a password"),
-        (ORDER, {"schema.registry.url": "http://r", "proxy": "ann:secret@p:3128"}, "proxy must be http://host:port"),
-        (
-            ORDER,
-            {"schema.registry.url": "http://r", "proxy": "http://ann:secret@p:x"},
-            "proxy must be http://host:port",
-        ),
-        (
-            ORDER,
-            {"schema.registry.url": "http://r", "proxy": "http://ann:sec\nret@p"},
-            "proxy must be http://host:port",
-        ),
-        (ORDER, {"schema.registry.url": "http://r", "basic.auth.user.info": "ann"}, "must be user:password"),
-        (ORDER, {"schema.registry.url": "http://r", "max.retries": "-1"}, "max.retries must be a number"),
-        (
-            ORDER,
-            {"schema.registry.url": "http://r", "schema.registry.ssl.truststore.location": "x.jks"},
-            "give a file in PEM form as 'ssl.ca.location'",
-        ),
-        (
-            ORDER,
-            {"schema.registry.url": "http://r", "use.latest.version": True, "auto.register.schemas": True},
-            "cannot both be true",
-        ),
-        (
-            ORDER,
-            {"schema.registry.url": "http://r", "value.subject.name.strategy": "TopicStrategy"},
+            {"value.subject.name.strategy": "TopicStrategy"},
             "one of TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy, not 'TopicStrategy'",
         ),
-        ("{", {"schema.registry.url": "http://r"}, "this is no Avro schema"),
-        ({"type": "recrod"}, {"schema.registry.url": "http://r"}, "this is no Avro schema"),
     ],
 )
-def test_should_refuse_what_cannot_work_when_it_is_made(schema: Any, configs: dict[str, object], message: str) -> None:
+def test_should_refuse_configs_that_cannot_work_when_it_is_made(configs: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as refused:
-        AvroSerde(schema, configs)
+        AvroSerde(ORDER, {"schema.registry.url": "http://r", **configs})
 
     assert message in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("schema", ["{", {"type": "recrod"}])
+def test_should_refuse_what_is_no_schema_or_names_no_registry(schema: Any) -> None:
+    with pytest.raises(InputError, match="this is no Avro schema"):
+        AvroSerde(schema, {"schema.registry.url": "http://r"})
+    with pytest.raises(InputError, match=r"'schema\.registry\.url' is missing and has no default"):
+        AvroSerde(ORDER, {})

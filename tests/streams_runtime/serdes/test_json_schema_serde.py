@@ -67,6 +67,30 @@ def test_should_check_values_on_request_only(registry: FakeSchemaRegistry) -> No
     assert strict.deserialize(strict.serialize(VALUE)) == VALUE
 
 
+def test_should_check_values_against_its_own_schema_or_the_one_they_were_written_with(
+    registry: FakeSchemaRegistry,
+) -> None:
+    registry.register("texts", {"schemaType": "JSON", "schema": '{"type": "string"}'})
+    elsewhere = [{"name": "text", "subject": "texts", "version": 1}]
+    registry.register("others", {"schemaType": "JSON", "schema": '{"$ref": "text"}', "references": elsewhere})
+    configs = {"schema.registry.url": registry.url, "max.retries": 0, "json.fail.invalid.schema": True}
+    without: JsonSchemaSerde[Any] = JsonSchemaSerde(None, configs)
+    number = b"\0\0\0\0\x01" + b"5"
+
+    with pytest.raises(SerializationError, match="does not fit its JSON Schema: 5 is not of type 'string'"):
+        without.deserialize(number)
+    assert without.deserialize(b"\0\0\0\0\x02" + b"5") == 5, "its schema refers to another"
+    assert JsonSchemaSerde({"type": "integer"}, configs).deserialize(number) == 5
+
+
+def test_should_take_any_value_of_a_schema_that_says_nothing(registry: FakeSchemaRegistry) -> None:
+    registry.register("orders-value", {"schemaType": "JSON", "schema": ""})
+    configs = {"schema.registry.url": registry.url, "max.retries": 0, "json.fail.invalid.schema": True}
+    strict: JsonSchemaSerde[Any] = JsonSchemaSerde(None, configs)
+
+    assert strict.deserialize(b"\0\0\0\0\x01{}") == {}
+
+
 def test_should_refuse_what_is_no_json_of_a_registry(registry: FakeSchemaRegistry) -> None:
     serde = _serde(registry)
     serde.serialize(VALUE)

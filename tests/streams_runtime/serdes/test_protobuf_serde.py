@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import pickle
 import uuid
 from typing import Any
 
@@ -12,7 +11,6 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, topic_subject_
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor_pb2 import DescriptorProto
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from assignor.errors import InputError
 from streams_runtime import ProtobufSerde
@@ -132,16 +130,6 @@ def test_should_refuse_bytes_of_another_format(registry: FakeSchemaRegistry, dat
 
     with pytest.raises(SerializationError, match=message):
         serde.deserialize(data)
-
-
-def test_should_travel_without_what_it_has_learnt(registry: FakeSchemaRegistry) -> None:
-    serde = _serde(registry, Timestamp)
-    fresh = pickle.dumps(serde)
-    data = serde.serialize(Timestamp(seconds=5))
-    serde.deserialize(data)
-
-    assert pickle.dumps(serde) == fresh
-    assert pickle.loads(fresh).deserialize(data) == Timestamp(seconds=5)
 
 
 def test_should_use_the_latest_schema_of_the_subject(registry: FakeSchemaRegistry) -> None:

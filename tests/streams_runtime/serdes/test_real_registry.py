@@ -21,16 +21,12 @@ from streams_runtime import (
     JsonSchemaSerde,
     ProtobufSerde,
     RecordProducer,
-    StreamsBuilder,
-    TopologyTestDriver,
 )
-from streams_runtime.common.errors import ProcessingFailed, SchemaRegistryUnavailable, SerializationError
+from streams_runtime.common.errors import SchemaRegistryUnavailable, SerializationError
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
 from tests import program
 from tests.checkout import ROOT
-from tests.docs.pages import blocks
-from tests.docs.python_blocks import run
 from tests.oracle import jars
 from tests.oracle.broker import require_jars
 from tests.oracle.schema_registry import real_schema_registry
@@ -166,20 +162,6 @@ def test_should_write_on_a_real_registry_what_is_written_on_the_fake_and_read_it
     assert {"written-value", "paid-value", "messages-value", "shop/money.proto", "lines-value"} <= subjects
 
 
-def test_should_read_records_of_a_schema_that_evolved(url: str) -> None:
-    old, new = _avro(url, ORDER, "evolving"), _avro(url, WITH_NOTE, "evolving")
-    written_before = old.serialize(VALUE)
-    _check_compatibility(url, "evolving-value")
-
-    written_after = new.serialize({**VALUE, "note": "gift"})
-
-    assert old.deserialize(written_after) == VALUE
-    assert new.deserialize(written_before) == {**VALUE, "note": "none"}
-    assert _ask(url, "GET", "/subjects/evolving-value/versions") == (200, [1, 2])
-    latest = _avro(url, None, "evolving", use_latest_version=True)
-    assert latest.deserialize(latest.serialize(VALUE)) == {**VALUE, "note": "none"}
-
-
 @pytest.mark.parametrize("form", ["avro", "json"])
 def test_should_say_what_the_registry_refuses_because_it_is_incompatible(url: str, form: str) -> None:
     topic = f"refused-{form}"
@@ -215,49 +197,6 @@ def test_should_write_protobuf_under_a_schema_that_was_registered_as_text_and_is
     money = _protobuf(url, Money, topic, use_latest_version=True)
 
     assert money.deserialize(money.serialize(Money(cents=7))).cents == 7
-
-
-def test_should_let_a_json_schema_take_more(url: str) -> None:
-    data = _json(url, JSON_SCHEMA, "widened").serialize({"cents": 5})
-    _check_compatibility(url, "widened-value")
-
-    assert _json(url, TAKES_MORE, "widened").deserialize(_json(url, TAKES_MORE, "widened").serialize({})) == {}
-    assert _json(url, TAKES_MORE, "widened").deserialize(data) == {"cents": 5}
-
-
-def test_should_read_protobuf_whose_schema_is_text_as_clients_of_java_register_it(url: str) -> None:
-    body = {"schema": MONEY_TEXT, "schemaType": "PROTOBUF"}
-    status, answer = _ask(url, "POST", "/subjects/of-java-value/versions", body)
-    assert status == 200, answer
-
-    data = b"\0" + int(answer["id"]).to_bytes(4, "big") + b"\0" + b"\x08\x07"
-
-    assert _protobuf(url, Money, "of-java").deserialize(data).cents == 7
-
-
-def test_should_not_write_with_a_schema_that_is_not_registered_when_told_so(url: str) -> None:
-    with pytest.raises(SerializationError, match=r"not registered under subject unknown-value.*\(HTTP 404\)"):
-        _avro(url, ORDER, "unknown", auto_register_schemas=False).serialize(VALUE)
-    with pytest.raises(SerializationError, match=r"subject unknown-value has no schema to use as its latest"):
-        _avro(url, None, "unknown", use_latest_version=True).serialize(VALUE)
-    with pytest.raises(SerializationError, match=r"schema 77777 is not known"):
-        _avro(url, ORDER, "unknown").deserialize(b"\0" + (77_777).to_bytes(4, "big") + b"\x06ann\n")
-
-
-def test_should_end_the_thread_with_the_reason_when_an_application_brings_an_incompatible_schema(url: str) -> None:
-    _avro(url, ORDER, "totals").serialize(VALUE)
-    _check_compatibility(url, "totals-value")
-    builder = StreamsBuilder()
-    orders = builder.stream("orders", STRING, STRING)
-    orders.map_values(lambda cents: {"customer": "ann", "cents": cents}).to(
-        "totals", value_serde=AvroSerde(CENTS_AS_TEXT, _configs(url))
-    )
-
-    with (
-        TopologyTestDriver(builder.build()) as driver,
-        pytest.raises(ProcessingFailed, match=r"could not be registered under subject totals-value: .*\(HTTP 409\)"),
-    ):
-        driver.create_input_topic("orders", STRING, STRING).pipe_input("k", "5")
 
 
 _WRITES = """
@@ -329,11 +268,3 @@ def test_should_write_and_show_json_schema_and_protobuf_by_the_commands(
         if form == "json-schema"
         else [{"id": "a", "total": {"cents": "5"}, "lines": []}, {}]
     )
-
-
-def test_should_run_the_code_of_the_page(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCHEMA_REGISTRY_URL", url)
-    found = [block for block in blocks("docs/how-to/use-avro-or-protobuf.md") if block.language == "python"]
-
-    assert run(found, tmp_path, {}) == len(found)
-    assert "orders-value" in _ask(url, "GET", "/subjects")[1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assignor.types import TaskId, TopicPartition
+from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores import StoreContext
@@ -82,3 +82,7 @@ def batch(records: list[tuple[bytes | None, bytes | None, int]], first_offset: i
 def as_batch(changes: list[Change]) -> RecordBatch:
     """The changelog as it would be read again."""
     return batch([(change.key, change.value, change.timestamp_ms) for change in changes])
+
+
+def everything(store: Any) -> list[tuple[str, int, str]]:
+    return sorted((windowed.key, windowed.start_ms, value) for windowed, value in store.fetch_all(0, JAVA_LONG_MAX))

@@ -15,7 +15,6 @@ from streams_runtime.serdes import JSON, LONG, STRING, Serdes
 from streams_runtime.state_stores import (
     StoreBuilder,
     key_value_store,
-    read_only_view,
     timestamped_key_value_store,
     timestamped_window_store,
     window_store,
@@ -79,6 +78,13 @@ def test_should_be_made_with_or_without_its_types_said() -> None:
     assert KeyValueStoreBuilder[str, int]("s", STRING, LONG) == key_value_store("s", STRING, LONG)
 
 
+def test_should_retain_duplicates_only_without_timestamps() -> None:
+    with pytest.raises(TypeError, match="retain_duplicates"):
+        timestamped_window_store(  # type: ignore[call-arg]
+            "w", STRING, LONG, retention_ms=100, window_size_ms=10, retain_duplicates=True
+        )
+
+
 def test_should_be_persistent_and_logged_by_default() -> None:
     builder = key_value_store("s", STRING, LONG)
 
@@ -120,19 +126,3 @@ def test_should_refuse_times_that_no_window_store_can_have(
 ) -> None:
     with pytest.raises(InputError, match=message):
         window_store("w", STRING, LONG, retention_ms=retention_ms, window_size_ms=window_size_ms)
-
-
-def test_should_give_queries_the_reads_of_a_store_and_nothing_else(tmp_path: Path) -> None:
-    store = key_value_store("s", STRING, LONG, persistent=False).build()
-    windows = window_store("w", STRING, LONG, retention_ms=100, window_size_ms=10, persistent=False).build()
-    for one in (store, windows):
-        one.open(context(tmp_path))
-    store.put_all([("a", 1), ("b", 2)])
-    windows.put("a", 1, 10)
-    view, window_view = read_only_view(store), read_only_view(windows)
-
-    assert [view.get("a"), view.approximate_num_entries()] == [1, 2]
-    assert list(view.range("a", "a")) == list(view.prefix_scan(b"a")) == [("a", 1)]
-    assert list(view.all()) == list(view.reverse_range(None, None))[::-1] == [("a", 1), ("b", 2)]
-    assert [window_view.fetch("a", 10), list(window_view.fetch_range("a", 0, 99))] == [1, [(10, 1)]]
-    assert [name for name in dir(view) + dir(window_view) if name in ("put", "delete", "close", "restore")] == []

@@ -327,6 +327,17 @@ def test_should_find_no_window_that_starts_before_zero_or_too_late(tmp_path: Pat
     assert [one.store.fetch("a", start_ms) for start_ms in (-10, -1, 0, 2**63)] == [None, None, 1, None]
 
 
+def test_should_not_cache_a_store_that_retains_duplicates(tmp_path: Path) -> None:
+    kind = window_store(
+        "d", STRING, LONG, retention_ms=100, window_size_ms=10, retain_duplicates=True, persistent=False, caching=True
+    )
+    one = Cached(kind.build(), tmp_path)
+    one.store.put("a", 1, 10)
+    one.store.put("a", 2, 10)
+
+    assert [change.value for change in one.changes.changes] == [LONG.serialize(1), LONG.serialize(2)]
+
+
 class Below:
     """A store whose cache is tested alone. `content`: what the cache reads; `written`: what it has flushed."""
 

@@ -14,7 +14,7 @@ from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import batch, context
 
 # few and alike keys, so that they meet again; with the bytes at the ends
-KEYS = st.binary(min_size=0, max_size=3).map(lambda key: bytes(byte % 3 * 127 for byte in key))
+KEYS = st.binary(min_size=0, max_size=3).map(lambda key: bytes((0, 127, 255)[byte % 3] for byte in key))
 VALUES = st.binary(max_size=3)
 ENTRIES = st.lists(st.tuples(KEYS, st.none() | VALUES), max_size=40)
 BOUNDS = st.none() | KEYS

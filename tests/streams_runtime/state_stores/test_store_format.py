@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StoreOfAnotherKind
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores import (
@@ -31,7 +30,7 @@ from streams_runtime.state_stores.store_format import (
     write_format,
 )
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import batch, context
+from tests.streams_runtime.state_stores.surroundings import batch, context, everything
 
 MINUTE_MS = 60_000
 NOW_MS = 1_700_000_040_000
@@ -42,10 +41,6 @@ def windows_of(retention_ms: int, *, retain_duplicates: bool = False) -> Any:
     return window_store(
         "s", STRING, STRING, retention_ms=retention_ms, window_size_ms=10, retain_duplicates=retain_duplicates
     ).build()
-
-
-def everything(store: Any) -> list[tuple[str, int, str]]:
-    return sorted((windowed.key, windowed.start_ms, value) for windowed, value in store.fetch_all(0, JAVA_LONG_MAX))
 
 
 def filled(directory: Path, retention_ms: int, now_ms: int, *, retain_duplicates: bool = False) -> list[Any]:

@@ -81,6 +81,15 @@ def windows(persistent: bool) -> TimestampedWindowStoreBuilder[str, str]:
     return timestamped_window_store("w", STRING, STRING, retention_ms=1_000, window_size_ms=10, persistent=persistent)
 
 
+def test_should_delete_the_window_when_the_value_beside_the_timestamp_is_none(tmp_path: Path) -> None:
+    store = windows(persistent=False).build()
+    store.open(context(tmp_path))
+    store.put("a", ONE, 10)
+    store.put("a", ValueAndTimestamp(None, 5), 10)  # type: ignore[arg-type]
+
+    assert store.fetch("a", 10) is None
+
+
 @KINDS
 def test_should_restore_windows_with_timestamps_that_it_logged(tmp_path: Path, persistent: bool) -> None:
     changes = RecordedChanges()

@@ -16,7 +16,7 @@ from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore, window_format
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import batch, context
+from tests.streams_runtime.state_stores.surroundings import batch, context, everything
 
 RETENTION_MS = 200_000
 SEGMENT_MS = RETENTION_MS // 2
@@ -46,20 +46,6 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
     yield open_one
     for store in opened:
         store.close()
-
-
-def everything(store: Store) -> list[tuple[str, int, str]]:
-    return sorted((windowed.key, windowed.start_ms, value) for windowed, value in store.fetch_all(0, JAVA_LONG_MAX))
-
-
-def test_should_fetch_the_value_of_a_window(open_store: Open) -> None:
-    store = open_store()
-    store.put("a", "one", 10)
-    store.put("a", "two", 20)
-    store.put("b", "three", 10)
-    store.put("a", "one again", 10)
-
-    assert [store.fetch("a", start_ms) for start_ms in (9, 10, 20, 21)] == [None, "one again", "two", None]
 
 
 @pytest.mark.parametrize(
@@ -138,15 +124,6 @@ def test_should_drop_an_expired_window_of_a_live_segment_in_memory_only(
 
     assert (len(expired), everything(store)) == (dropped * count, [("a", RETENTION_MS, "new")])
     store.close()
-
-
-def test_should_restore_nothing_from_expired_windows(open_store: Open) -> None:
-    store = open_store()
-    store.put("a", "now", 10 * RETENTION_MS)
-    store.restore(batch([(window_key(b"a", 1, 0), b"old", 0), (window_key(b"b", 2, 0), b"old", 0)]))
-    store.restore(batch([(None, b"nobody", 0)]))
-
-    assert everything(store) == [("a", 10 * RETENTION_MS, "now")]
 
 
 @pytest.mark.parametrize(

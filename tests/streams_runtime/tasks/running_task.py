@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.application import Application
 from streams_runtime.common.records import Headers, Record
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.instance.application import Application
+from streams_runtime.instance.task_creation import TaskCreator
+from streams_runtime.local_run.topology_test_driver import MockClock
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, RecordBatch
 from streams_runtime.processors.api import ExceptionHandler, Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
@@ -22,14 +24,13 @@ from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.state_store import KeyValueStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
-from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.testing.topology_test_driver import MockClock
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 APPLICATION = "app"
@@ -52,14 +53,10 @@ class Trouble(Exception):
     """What user code in these tests fails with."""
 
 
-class Upper(Processor[str, str]):
+class Upper(PassOn):
     """Hands on values in capitals; `bad` fails, `commit` asks for one."""
 
-    context: ProcessorContext
     headers: Headers = ()
-
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
 
     def process(self, record: Record[str, str]) -> None:
         if record.value == "bad":
@@ -98,9 +95,10 @@ def uppercase(topics: Sequence[str] = ("in",), *, at_once: bool = False) -> Topo
     return topology.add_sink("sink", "out", "upper", key_serde=STRING, value_serde=STRING)
 
 
-def counting() -> Topology:
+def counting(**options: Any) -> Topology:
+    """`options`: of the store."""
     topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
-    topology.add_state_store(key_value_store("counts", STRING, LONG))
+    topology.add_state_store(key_value_store("counts", STRING, LONG, **options))
     topology.add_processor("count", Count, "source", stores=["counts"])
     return topology.add_sink("sink", "out", "count", key_serde=STRING, value_serde=STRING)
 

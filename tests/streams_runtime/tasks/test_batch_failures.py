@@ -14,12 +14,14 @@ from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
+from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores import key_value_store
-from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
-from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
+from streams_runtime.tasks.exception_handling import log_and_continue
+from tests.streams_runtime.asked import AskedHandler
+from tests.streams_runtime.processors.recording_runtime import PassOn
+from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
 
 Columns = RecordColumns[str, str]
 DEAD_LETTERS = {"errors.dead.letter.queue.topic.name": "dead"}
@@ -42,14 +44,6 @@ def mapped(function: Callable[[Columns], Any] = upper, **options: Any) -> Topolo
     return topology_of(lambda stream: stream.map_values_batches(function, name="node", **options))
 
 
-def continuing(failed: list[FailedRecord]) -> Callable[[FailedRecord], HandlerResponse]:
-    def handler(record: FailedRecord) -> HandlerResponse:
-        failed.append(record)
-        return HandlerResponse.CONTINUE
-
-    return handler
-
-
 def started(one: RunningTask, *values: str) -> RunningTask:
     one.start()
     one.write(IN, *values)
@@ -57,76 +51,16 @@ def started(one: RunningTask, *values: str) -> RunningTask:
     return one
 
 
-def test_should_lose_only_the_record_that_fails_alone(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
-    one = started(RunningTask(tmp_path, mapped(), processing_handler=continuing(failed)), "a", "bad", "c", "bad", "e")
-
-    assert one.process() == 5
-    assert (one.output(), one.task.dropped_records, one.commit()) == (["A", "C", "E"], 2, {IN: 5})
-    assert {(each.node, each.value) for each in failed} == {("node", b"bad")}
-    assert [each.metadata.offset for each in failed] == [1, 3]
-
-
 def test_should_ask_about_each_record_of_a_batch_that_is_not_to_be_tried_again(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
+    asked = AskedHandler()
     topology = mapped(retries_one_by_one=False)
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c")
+    one = started(RunningTask(tmp_path, topology, processing_handler=asked), "a", "bad", "c")
     one.process()
     one.write(IN, "d")
     one.run()
 
-    assert [each.metadata.offset for each in failed] == [0, 1, 2]
+    assert [each.metadata.offset for each in asked.about] == [0, 1, 2]
     assert (one.output(), one.task.dropped_records, one.commit()) == (["D"], 3, {IN: 4})
-
-
-def test_should_send_dead_letters_of_the_records_that_failed(tmp_path: Path) -> None:
-    one = started(RunningTask(tmp_path, mapped(), DEAD_LETTERS, processing_handler=dead_letter), "a", "bad", "c")
-    one.process()
-
-    assert (one.output(), one.output(DEAD)) == (["A", "C"], ["bad"])
-
-
-def test_should_end_at_the_record_that_failed_and_commit_nothing_of_its_run(tmp_path: Path) -> None:
-    one = started(RunningTask(tmp_path, mapped()), "a", "bad", "c")
-
-    with pytest.raises(ProcessingFailed, match="task=0_0, node=node, record topic=in, partition=0, offset=1") as error:
-        one.process()
-    assert isinstance(error.value.__cause__, Trouble)
-    assert one.commit() == {IN: 0}
-
-
-def below(value: str) -> str:
-    if value == "BAD":
-        raise Trouble("bad below")
-    return value
-
-
-def test_should_ask_about_a_record_that_fails_below_and_go_on_with_the_next(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
-    topology = topology_of(
-        lambda stream: (
-            stream.map_values_batches(lambda batch: [value.upper() for value in batch.values], name="node")
-            .map_values(below, name="below")
-            .map_values_batches(lambda batch: list(batch.values), name="last")
-        )
-    )
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c", "bad")
-
-    assert one.process() == 4
-    assert [(each.node, each.metadata.offset) for each in failed] == [("below", 1), ("below", 3)]
-    assert one.output() == ["A", "C"]
-
-
-@pytest.mark.parametrize("function", [upper, lambda batch: [value.upper() for value in batch.values]])
-def test_should_go_on_with_the_rest_of_a_record_of_which_a_row_has_failed(tmp_path: Path, function: Any) -> None:
-    failed: list[FailedRecord] = []
-    topology = topology_of(
-        lambda stream: stream.flat_map_values(str.split).map_values_batches(function).map_values(below)
-    )
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a bad b bad", "c d")
-    one.process()
-
-    assert (one.output(), [each.metadata.offset for each in failed]) == (["A", "B", "C", "D"], [0, 0])
 
 
 @pytest.mark.parametrize(
@@ -234,19 +168,16 @@ def test_should_call_process_for_a_record_that_comes_alone(tmp_path: Path) -> No
     assert one.output() == ["of 2: a", "of 2: b", "one c", "one d", "one e", "one bad", "one f"]
 
 
-class Away(Processor[Any, Any]):
+class Away(PassOn):
     """The log is away, once, when the third record is here."""
 
     seen = 0
-
-    def init(self, context: ProcessorContext) -> None:
-        self._context = context
 
     def process(self, record: Any) -> None:
         self.seen += 1
         if self.seen == 3:
             raise LogTimeout("the log is away")
-        self._context.forward(record)
+        self.context.forward(record)
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
@@ -266,15 +197,6 @@ def test_should_process_the_whole_run_again_after_the_log_was_away(tmp_path: Pat
     assert (one.output(), one.commit()) == (["A", "B", "A", "B", "C", "D"], {IN: 4})
 
 
-def test_should_give_a_batch_without_what_cannot_be_read(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
-    one = RunningTask(tmp_path, mapped(), deserialization_handler=continuing(failed)).start()
-    one.log.write(IN, (b"k", b"a", 1), (b"k", b"\xff", 2), (None, b"c", 3), (b"k", None, 4))
-    one.run()
-
-    assert (one.output(), failed[0].metadata.offset) == (["A", "C", "NONE"], 1)
-
-
 @pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
 def test_should_process_a_batch_before_the_record_behind_it_that_cannot_be_read(
     tmp_path: Path, topics: list[str]
@@ -292,12 +214,12 @@ def test_should_process_a_batch_before_the_record_behind_it_that_cannot_be_read(
 
 
 def test_should_ask_about_a_row_that_is_too_large_for_the_topic(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
+    asked = AskedHandler()
     topology = mapped(lambda batch: [value * 1_200_000 if value == "b" else value for value in batch.values])
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "b", "c")
+    one = started(RunningTask(tmp_path, topology, processing_handler=asked), "a", "b", "c")
     one.process()
 
-    assert (one.output(), [each.metadata.offset for each in failed]) == (["a", "c"], [1])
+    assert (one.output(), [each.metadata.offset for each in asked.about]) == (["a", "c"], [1])
 
 
 class Standing(Processor[str, str]):
@@ -347,10 +269,10 @@ class OneByOne(Processor[str, str]):
 
 class Whole(Processor[str, str]):
     def init(self, context: ProcessorContext) -> None:
-        self._context = context
+        self.context = context
 
     def process_batch(self, batch: Columns) -> None:
-        self._context.forward_batch(batch)
+        self.context.forward_batch(batch)
 
 
 def refuse_bad(value: str) -> str:
@@ -363,14 +285,14 @@ def refuse_bad(value: str) -> str:
 def test_should_never_blame_the_last_record_of_a_batch_for_what_another_became(
     tmp_path: Path, headers: Headers
 ) -> None:
-    failed: list[FailedRecord] = []
+    asked = AskedHandler()
     topology = topology_of(
         lambda stream: stream.process(lambda: OneByOne(headers)).process(Whole).map_values(refuse_bad, name="below")
     )
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c")
+    one = started(RunningTask(tmp_path, topology, processing_handler=asked), "a", "bad", "c")
 
     assert one.process() == 3
-    assert [(each.node, each.metadata.offset) for each in failed] == [("below", 1)]
+    assert asked.nodes == [("below", 1)]
     assert one.output() == ["a", "a", "c"]  # `a` comes again when the batch is tried record by record
 
 
@@ -379,16 +301,16 @@ class RowsAndRecord(Whole):
 
     def process_batch(self, batch: Columns) -> None:
         first, *_, last = batch
-        self._context.forward_batch(batch.take([0]))
-        self._context.forward(first._replace(value="alone", headers=(("h", b"1"),)))
-        self._context.forward(last._replace(value="bad", headers=(("h", b"1"),)))
+        self.context.forward_batch(batch.take([0]))
+        self.context.forward(first._replace(value="alone", headers=(("h", b"1"),)))
+        self.context.forward(last._replace(value="bad", headers=(("h", b"1"),)))
 
 
 def test_should_ask_about_all_records_of_a_batch_also_after_a_row_of_it_was_run_below(tmp_path: Path) -> None:
-    failed: list[FailedRecord] = []
+    asked = AskedHandler()
     topology = topology_of(lambda stream: stream.process(RowsAndRecord).process(Whole).map_values(refuse_bad))
-    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "b", "c")
+    one = started(RunningTask(tmp_path, topology, processing_handler=asked), "a", "b", "c")
 
     one.process()
-    assert [each.metadata.offset for each in failed] == [0, 1, 2]
+    assert [each.metadata.offset for each in asked.about] == [0, 1, 2]
     assert one.output() == ["a", "alone"]

@@ -38,15 +38,6 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_should_write_kafkas_text_of_version_0_and_read_it_back(tmp_path: Path) -> None:
-    file = CheckpointFile(tmp_path)
-    file.write({P0: 7, P1: 12_345})
-
-    assert (tmp_path / ".checkpoint").read_text() == "0\n2\napp-counts-changelog 0 7\napp-totals-changelog 0 12345\n"
-    assert file.read() == {P0: 7, P1: 12_345}
-    assert names(tmp_path) == [".checkpoint"]
-
-
 def test_should_read_nothing_when_there_is_no_file(tmp_path: Path) -> None:
     assert CheckpointFile(tmp_path / "not there").load() == {}
 
@@ -263,10 +254,6 @@ def test_should_say_what_is_wrong_and_in_which_line(data: bytes, reason: str, of
 )
 def test_should_read_lines_and_columns_as_java_does(data: bytes, offsets: dict[TopicPartition, int]) -> None:
     assert parse_checkpoint(data) == offsets
-
-
-def test_should_keep_no_file_when_there_are_no_offsets() -> None:
-    assert format_checkpoint({}) is None
 
 
 PARTITIONS = st.builds(

@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.common.errors import LockError, ProcessorStateError
-from streams_runtime.tasks.directory_lock import DirectoryLock
-
-
-def test_should_exclude_a_second_one_until_released(tmp_path: Path) -> None:
-    first = DirectoryLock.acquire(tmp_path, "the directory of the test")
-    with pytest.raises(LockError, match="the directory of the test"):
-        DirectoryLock.acquire(tmp_path, "the directory of the test")
-    first.release()
-    first.release()
-    DirectoryLock.acquire(tmp_path, "the directory of the test").release()
+from streams_runtime.tasks.file_system import DirectoryLock
 
 
 def test_should_lock_the_file_that_is_there_when_the_holder_deleted_the_one_it_opened(

@@ -11,11 +11,11 @@ import pytest
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import ProcessingFailed
+from streams_runtime.common.losses import TaskLosses, uncounted
+from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.processors.context import Receiver
-from streams_runtime.reporting.losses import TaskLosses, uncounted
-from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.tasks.exception_handling import (
     NO_RECORD,
     ExceptionHandling,
@@ -161,19 +161,15 @@ def test_should_fail_when_there_is_no_dead_letter_topic() -> None:
         handling(dead_letter, Mailbox(), None).processing_failed(failed())
 
 
-def test_should_fail_when_the_handler_fails_itself() -> None:
-    def broken(record: FailedRecord) -> HandlerResponse:
-        raise KeyError("oops")
-
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [(lambda record: HandlerResponse["oops"], r"KeyError: 'oops'"), (lambda record: None, "ValueError: .*")],
+)
+def test_should_fail_when_the_handler_fails_itself_or_answers_nonsense(handler: ExceptionHandler, told: str) -> None:
     record = failed()
-    with pytest.raises(ProcessingFailed, match=r"handler itself failed \(KeyError: 'oops'\) on task=0_3") as error:
-        handling(broken, Mailbox()).processing_failed(record)
+    with pytest.raises(ProcessingFailed, match=rf"handler itself failed \({told}\) on task=0_3") as error:
+        handling(handler, Mailbox()).processing_failed(record)
     assert error.value.__cause__ is record.error
-
-
-def test_should_fail_when_the_handler_answers_nonsense() -> None:
-    with pytest.raises(ProcessingFailed, match="handler itself failed"):
-        handling(lambda record: None, Mailbox()).processing_failed(failed())  # type: ignore[arg-type, return-value]
 
 
 def test_should_take_the_words_for_the_responses() -> None:

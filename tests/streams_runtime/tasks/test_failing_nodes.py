@@ -15,11 +15,10 @@ from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.dsl import StreamsBuilder, TimeWindows
+from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import (
     ExceptionHandler,
-    FailedRecord,
-    HandlerResponse,
     Processor,
     ProcessorContext,
     PunctuationType,
@@ -28,7 +27,8 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING, Serdes
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, described, fail
-from streams_runtime.testing.topology_test_driver import TopologyTestDriver
+from tests.streams_runtime.asked import AskedHandler
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import IN, OTHER, START_MS, TASK, RunningTask, Trouble
 
 
@@ -56,10 +56,7 @@ def of_both(_one: Any, other: Any) -> Any:
     return checked(other)
 
 
-class OwnProcessor(Processor[Any, Any]):
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-
+class OwnProcessor(PassOn):
     def process(self, record: Record[Any, Any]) -> None:
         self.context.forward(record._replace(value=checked(record.value)))
 
@@ -188,17 +185,6 @@ KINDS = [
 KINDS_OF_NODES = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
 
 
-class Asked:
-    """A handler that goes on."""
-
-    def __init__(self) -> None:
-        self.about: list[FailedRecord] = []
-
-    def __call__(self, failed: FailedRecord) -> HandlerResponse:
-        self.about.append(failed)
-        return HandlerResponse.CONTINUE
-
-
 def running(
     directory: Path, topology: Topology, handler: ExceptionHandler = fail, cache: ThreadCache | None = None
 ) -> RunningTask:
@@ -222,7 +208,7 @@ def built(kind: Kind) -> Topology:
 
 @KINDS_OF_NODES
 def test_should_ask_the_handler_about_the_record_and_the_node_that_failed(tmp_path: Path, kind: Kind) -> None:
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, built(kind), asked)
     one.write(IN, "a", "bad", "c")
     one.run()
@@ -269,7 +255,7 @@ class FailsItself(Punctuated):
 def test_should_ask_the_handler_about_a_punctuation(
     tmp_path: Path, processor: type[Processor[Any, Any]], node: str, sent: list[str]
 ) -> None:
-    asked = Asked()
+    asked = AskedHandler()
 
     def build(builder: StreamsBuilder) -> None:
         own = builder.stream("in", STRING, STRING).process(processor, name="own")
@@ -283,29 +269,6 @@ def test_should_ask_the_handler_about_a_punctuation(
     assert (failed.key, failed.value, failed.timestamp_ms) == (None, None, START_MS + 10)
     assert USERS_LINE in described(failed)
     assert one.output() == sent
-
-
-def test_should_name_the_processor_and_its_line_when_it_forwards_what_is_no_record(tmp_path: Path) -> None:
-    class Wrong(OwnProcessor):
-        def process(self, record: Record[Any, Any]) -> None:
-            self.context.forward(record._replace(timestamp_ms=-1))
-
-    asked = Asked()
-    topology = Kind(
-        "",
-        lambda builder: (
-            builder.stream("in", STRING, STRING)
-            .process(Wrong, name="own")
-            .to("out", key_serde=STRING, value_serde=STRING)
-        ),
-    )
-    one = running(tmp_path, built(topology), asked)
-    one.write(IN, "a")
-    one.run()
-    (failed,) = asked.about
-    line = Wrong.process.__code__.co_firstlineno + 1
-    assert (failed.node, failed.metadata.offset) == ("own", 0)
-    assert described(failed).endswith(f"({__file__}, line {line}, in process)")
 
 
 NAMED_AS_ITS_FUNCTION: dict[str, Callable[[Any, str], object]] = {
@@ -327,7 +290,7 @@ def test_should_tell_nodes_apart_when_one_is_named_as_a_function_of_the_engine(t
         for node in ("first", name, "last"):
             NAMED_AS_ITS_FUNCTION[name](stream, node)
 
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, built(Kind("", build)), asked)
     one.write(IN, "a", "bad")
     one.run()
@@ -343,12 +306,12 @@ def test_should_process_a_record_in_a_chain_of_two_thousand_operators(tmp_path: 
             "out", key_serde=STRING, value_serde=STRING
         )
 
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, built(Kind("", build)), asked)
     one.log.write(IN, *[(b"k", LONG.serialize(number), number) for number in (8, 7, 8)])
     one.run()
     assert one.output() == ["1", "1"]
-    assert [(failed.node, failed.metadata.offset) for failed in asked.about] == [("node", 1)]
+    assert asked.nodes == [("node", 1)]
 
 
 def test_should_process_a_record_in_a_chain_of_three_hundred_processors(tmp_path: Path) -> None:
@@ -359,12 +322,12 @@ def test_should_process_a_record_in_a_chain_of_three_hundred_processors(tmp_path
         above = f"node-{number}"
     topology.add_processor("node", OwnProcessor, above)
     topology.add_sink("sink", "out", "node", key_serde=STRING, value_serde=STRING)
-    asked = Asked()
+    asked = AskedHandler()
     one = running(tmp_path, topology, asked)
     one.write(IN, "a", "bad", "c")
     one.run()
     assert one.output() == ["a", "c"]
-    assert [(failed.node, failed.metadata.offset) for failed in asked.about] == [("node", 1)]
+    assert asked.nodes == [("node", 1)]
 
 
 def test_should_ask_the_handler_about_both_halves_of_a_change_of_groups() -> None:
@@ -374,10 +337,32 @@ def test_should_ask_the_handler_about_both_halves_of_a_change_of_groups() -> Non
         lambda _, value: ("group", value), key_serde=STRING, value_serde=STRING
     )
     groups.aggregate(str, of_values, of_values, value_serde=STRING, name="node")
-    asked = Asked()
+    asked = AskedHandler()
     with TopologyTestDriver(builder.build(), processing_exception_handler=asked) as driver:
         driver.create_input_topic("in", STRING, STRING).pipe_key_values([("k", "a"), ("k", "bad"), ("k", "c")])
-    assert [(failed.node, failed.metadata.offset) for failed in asked.about] == [("node", 1), ("node", 2)]
+    assert asked.nodes == [("node", 1), ("node", 2)]
     for failed in asked.about:
         assert failed.metadata.topic.endswith("-repartition")
         assert described(failed).endswith(USERS_LINE)
+
+
+def test_should_name_the_node_that_raises_an_error_that_another_node_has_raised_before(tmp_path: Path) -> None:
+    shared = Trouble("the model is not loaded")
+
+    def refuses(bad: str) -> Callable[[str], str]:
+        def check(value: str) -> str:
+            if value == bad:
+                raise shared
+            return value
+
+        return check
+
+    def build(builder: StreamsBuilder) -> None:
+        first = builder.stream("in", STRING, STRING).map_values(refuses("a"), name="first")
+        first.map_values(refuses("b"), name="second").to("out", key_serde=STRING, value_serde=STRING)
+
+    asked = AskedHandler()
+    one = running(tmp_path, built(Kind("", build)), asked)
+    one.write(IN, "b", "a", "a", "b")
+    one.run()
+    assert [failed.node for failed in asked.about] == ["second", "first", "first", "second"]

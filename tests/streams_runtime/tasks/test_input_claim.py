@@ -7,7 +7,7 @@ import pytest
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.tasks.input_claim import InputClaim
+from streams_runtime.tasks.input_offsets import InputClaim
 from streams_runtime.tasks.record_collector import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
@@ -46,9 +46,3 @@ def test_should_try_to_claim_again_when_the_log_was_away_after_a_release() -> No
     log.fail.clear()
     claim.take_if_needed(frozenset({A}))
     assert claim.newest is not released
-
-
-def test_should_release_nothing_before_the_first_claim() -> None:
-    claim, log = claim_of()
-    claim.release()
-    assert (claim.newest, "release" in log.calls) == (None, False)

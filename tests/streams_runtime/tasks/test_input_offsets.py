@@ -15,12 +15,6 @@ from streams_runtime.tasks.input_offsets import (
 )
 
 
-def test_should_write_version_2_of_kafkas_form_as_kafka_does_without_processor_metadata() -> None:
-    assert (
-        encode_partition_time(1_700_000_000_000) == base64.b64encode(b"\x02\x00\x00\x01\x8b\xcf\xe5\x68\x00").decode()
-    )
-
-
 def test_should_read_version_1() -> None:
     text = base64.b64encode(b"\x01\x00\x00\x01\x8b\xcf\xe5\x68\x00").decode()
     assert decode_partition_time(text) == 1_700_000_000_000

@@ -29,21 +29,6 @@ def test_should_need_nothing_before_the_first_change() -> None:
     assert (changes.needed_from, changes.needed, changes.newest_ms) == (500, 1, DAY_MS)
 
 
-def test_should_need_no_change_of_a_window_that_has_expired() -> None:
-    """Two months in one commit: what the log may delete of the first is not missed."""
-    changes = NeededChanges(HOUR_MS)
-    changes.sent([0] * 100 + [30 * DAY_MS] * 100)
-    assert (changes.needed_from, changes.needed) == (100, 100)
-
-
-def test_should_need_everything_until_stream_time_has_moved_by_the_retention() -> None:
-    changes = NeededChanges(HOUR_MS)
-    changes.sent([DAY_MS, DAY_MS + HOUR_MS - 1])
-    assert changes.needed_from == 0
-    changes.sent([DAY_MS + HOUR_MS])
-    assert changes.needed_from == 1
-
-
 def test_should_not_need_less_because_of_late_changes() -> None:
     changes = NeededChanges(HOUR_MS)
     for timestamp_ms in (DAY_MS, DAY_MS + HOUR_MS // 2, DAY_MS + 1, DAY_MS):

@@ -77,13 +77,6 @@ class Group:
         return taken
 
 
-def test_should_take_the_record_with_the_lowest_timestamp_of_all_partitions() -> None:
-    one = Group(-1, A, B)
-    one.group.add(batch(A, 1, 3, 5, 8))
-    one.group.add(batch(B, 2, 4, 6))
-    assert one.take_all() == [("a", 1), ("b", 2), ("a", 3), ("b", 4), ("a", 5), ("b", 6), ("a", 8)]
-
-
 def test_should_need_no_choice_with_one_partition() -> None:
     one = Group(0, A)
     assert not one.group.ready(0)
@@ -104,16 +97,6 @@ def test_should_never_wait_when_max_task_idle_ms_is_minus_1() -> None:
     assert one.log.calls == []
 
 
-def test_should_wait_for_data_that_is_known_to_be_on_the_log_when_max_task_idle_ms_is_0() -> None:
-    one = Group(0, A, B)
-    one.on_log(A, 5)
-    one.on_log(B, 1)
-    one.buffer(A)
-    assert one.take() is None
-    one.buffer(B)
-    assert one.take_all() == [("b", 1), ("a", 5)]
-
-
 def test_should_wait_as_long_as_nothing_is_known_of_a_partition() -> None:
     one = Group(0, A, B)
     one.on_log(A, 5)
@@ -126,19 +109,6 @@ def test_should_wait_as_long_as_nothing_is_known_of_a_partition() -> None:
     assert one.take() is None
     one.consumer.seek(B, 0)
     assert one.take() == ("a", 5)
-
-
-def test_should_wait_max_task_idle_ms_for_new_data_counted_from_when_there_was_no_more() -> None:
-    one = Group(10, A, B)
-    one.on_log(A, 5)
-    one.buffer(A)
-    assert [one.group.ready(now) for now in (100, 109)] == [False, False]
-    one.on_log(B, 1)
-    assert not one.group.ready(111)  # found on the log: waits for it, and counts anew afterwards
-    one.buffer(B)
-    assert one.take(111) == ("b", 1)
-    assert [one.group.ready(now) for now in (112, 121, 122)] == [False, False, True]
-    assert one.take(122) == ("a", 5)
 
 
 @pytest.mark.parametrize("partitions", [(A,), (A, B)])
@@ -243,33 +213,9 @@ def test_should_pause_a_partition_with_too_many_records_until_enough_are_taken()
         assert one.consumer.paused() == paused
 
 
-def test_should_end_a_run_where_another_partition_may_be_next() -> None:
-    one = Group(-1, A, B)
-    one.group.add(batch(A, 1, 4))
-    one.group.add(batch(B, 2, 3))
-    runs = []
-    while (run := one.group.next_run(0, 10)) is not None:
-        queue, most = run
-        runs.append((queue.partition, [queue.poll() for _ in range(most)][-1]))
-    assert [(partition, record and record.timestamp_ms) for partition, record in runs] == [(A, 1), (B, 3), (A, 4)]
-
-
 def test_should_say_where_the_task_stands_in_each_partition() -> None:
     one = Group(-1, A, B)
     one.group.set_partition_times({A: 12})
     one.group.add(batch(B, 5, 7))
     assert one.take() == ("b", 5)
     assert one.group.positions() == [InputPosition(A, None, 12), InputPosition(B, 1, 5)]
-
-
-@pytest.mark.parametrize("max_task_idle_ms", [-1, 0, 5])
-def test_should_be_ready_exactly_when_a_record_can_be_taken(max_task_idle_ms: int) -> None:
-    one = Group(max_task_idle_ms, A, B)
-    one.on_log(A, 1, 2, 3)
-    one.on_log(B, 2)
-    for now in range(20):
-        if now % 4 == 0:
-            one.buffer(A, B)
-        ready = one.group.ready(now)
-        assert (one.take(now) is not None) == ready
-    assert len(one.group) == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streams_runtime.processors.api import PunctuationType
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule, first_schedule
@@ -35,15 +33,6 @@ def scheduled(time_ms: int, interval_ms: int) -> tuple[Fired, PunctuationSchedul
     return fired, schedule
 
 
-def test_should_not_fire_a_cancelled_punctuation() -> None:
-    fired, schedule = scheduled(0, 100)
-    fired.at(0)
-    schedule.cancel()
-    schedule.cancel()
-    assert fired.at(1000) == []
-    assert fired.queue.next_time_ms() is None
-
-
 def test_should_tell_when_the_next_one_is_due_that_is_not_cancelled() -> None:
     fired, schedule = scheduled(10, 100)
     fired.queue.add(PunctuationSchedule("node", 30, 100, fired.times.append))
@@ -52,16 +41,6 @@ def test_should_tell_when_the_next_one_is_due_that_is_not_cancelled() -> None:
     assert fired.queue.next_time_ms() == 30
     fired.queue.clear()
     assert fired.queue.next_time_ms() is None
-
-
-def test_should_change_nothing_when_asked_for_the_next_time() -> None:
-    queue = PunctuationQueue()
-    for name, time_ms in (("a", 5), ("b", 20), ("c", 20), ("d", 20)):
-        queue.add(PunctuationSchedule(name, time_ms, 100, print))
-    first = queue._schedules.peek()
-    assert first is not None
-    first.cancel()
-    assert (queue.next_time_ms(), len(queue._schedules)) == (20, 4)
 
 
 def test_should_stay_due_when_an_error_cuts_it_short() -> None:
@@ -96,18 +75,3 @@ def test_should_anchor_the_first_punctuation(
     """KIP-1146: start + n * interval only; without a start, stream time counts from 0 and wall-clock time from now."""
     schedule = first_schedule("n", 100, type, print, start_time_ms=start_time_ms, now_ms=now_ms)
     assert (schedule.time_ms, schedule.interval_ms) == (first_ms, 100)
-
-
-@given(st.integers(0, 500), st.integers(1, 100), st.lists(st.integers(0, 200), max_size=30))
-def test_should_fire_once_a_visit_at_most_and_always_on_the_schedules_grid(
-    start: int, interval: int, steps: list[int]
-) -> None:
-    fired, schedule = scheduled(start, interval)
-    now = 0
-    for step in steps:
-        now += step
-        due = now >= schedule.time_ms
-        assert fired.at(now) == ([now] if due else [])
-        assert (schedule.time_ms - start) % interval == 0
-        assert schedule.time_ms > now or not due
-        assert not due or schedule.time_ms - now <= interval

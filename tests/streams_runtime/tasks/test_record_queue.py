@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.losses import TaskLosses, uncounted
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
-from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.serdes import STRING, Serdes
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.partition_group import RecordQueue, likely_unit
+from streams_runtime.tasks.partition_group import RecordQueue
 
 TASK = TaskId(0, 2)
 IN = TopicPartition("in", 2)
@@ -133,20 +133,6 @@ class Delivered:
 
 
 @pytest.mark.parametrize("look_first", [False, True])
-def test_should_deliver_a_run_and_follow_its_time(look_first: bool) -> None:
-    one = queue()
-    one.add(batch([0, 1, 2, 3], [7, 5, 9, 9], [b"a", b"b", b"c", b"d"], [(("h", b"1"),), (), (), ()]))
-    to = Delivered(one, fails=lambda _: False)
-    if look_first:
-        assert one.head_timestamp_ms() == 7
-    one.deliver(2, to, to.on_error)
-    assert to.records == [Record(b"k", b"a", 7, (("h", b"1"),)), Record(b"k", b"b", 5)]
-    assert (to.stream_time_ms, one.partition_time_ms, one.next_offset(), one.handed_out) == (7, 7, 2, 2)
-    one.deliver(10, to, to.on_error, until_ms=9)
-    assert (len(to.records), to.stream_time_ms, one.next_offset(), one.handed_out) == (3, 9, 3, 3)
-
-
-@pytest.mark.parametrize("look_first", [False, True])
 def test_should_end_a_run_at_a_record_that_fails_and_has_to_come_again(look_first: bool) -> None:
     one = queue()
     one.add(batch([4, 6, 9], [1, 2, 3], [b"a", b"bad", b"c"]))
@@ -174,25 +160,7 @@ def test_should_take_a_run_back_that_ends_before_what_is_dropped(
     one.deliver(10, to, to.on_error)
     assert ([record.value for record in to.records], one.next_offset(), one.handed_out) == (["a"], 1, 1)
     one.rewind_run()
-    assert (one.next_offset(), one.handed_out) == (0, 0)
-
-
-@pytest.mark.parametrize("look_first", [False, True])
-def test_should_end_a_run_with_the_batch_and_before_what_cannot_be_read(look_first: bool) -> None:
-    failures: list[FailedInputRecord] = []
-    one = queue(SourceSettings(value_serde=STRING), failures.append)
-    one.add(batch([0, 1, 2], [1, 2, 3], [b"a", UNREADABLE, b"c"]))
-    one.add(batch([3], [4], [b"d"]))
-    to = Delivered(one, fails=lambda _: False)
-    runs = []
-    while len(one):
-        if look_first:
-            one.head_timestamp_ms()
-        one.deliver(10, to, to.on_error)
-        runs.append([record.value for record in to.records])
-        to.records.clear()
-    assert [run for run in runs if run] == [["a"], ["c"], ["d"]]
-    assert [failure.metadata.offset for failure in failures] == [1]
+    assert (one.next_offset(), one.handed_out, one.partition_time_ms) == (0, 0, -1)
 
 
 def test_should_forget_everything_when_cleared() -> None:
@@ -231,14 +199,3 @@ def test_should_always_know_how_much_is_left_and_what_comes_next(batches: list[l
         assert (len(one), one.next_offset()) == (len(rest), rest[0] if rest else None), index
     assert one.poll() is None
     assert (len(one), one.next_offset()) == (0, None)
-
-
-def test_should_recognise_units_of_this_century_only() -> None:
-    now_s = 1_795_000_000
-    assert [likely_unit(now_s * unit) for unit in (1, 1_000, 1_000_000, 1_000_000_000)] == [
-        "seconds",
-        None,
-        "microseconds",
-        "nanoseconds",
-    ]
-    assert [likely_unit(each) for each in (0, 1, 86_400_000, JAVA_LONG_MAX)] == [None] * 4

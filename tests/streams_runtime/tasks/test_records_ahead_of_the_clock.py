@@ -13,25 +13,16 @@ import pytest
 
 from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.processors.api import ExceptionHandler, HandlerResponse
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import HEADER_MESSAGE, HEADER_STACKTRACE
+from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, IN, OUT, RunningTask, counting, uppercase
 
 HOUR_MS = 3_600_000
 AN_HOUR = {"message.timestamp.after.max.ms": str(HOUR_MS)}
-
-
-class Asked:
-    def __init__(self, response: HandlerResponse = HandlerResponse.CONTINUE) -> None:
-        self.response = response
-        self.about: list[tuple[int, str]] = []
-
-    def __call__(self, failed: FailedRecord) -> HandlerResponse:
-        self.about.append((failed.metadata.offset, failed.node))
-        return self.response
 
 
 @contextmanager
@@ -61,22 +52,22 @@ GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_onc
 @GUARANTEES
 @pytest.mark.parametrize("at_once", [False, True])
 def test_should_ask_about_an_output(tmp_path: Path, at_once: bool, guarantee: str) -> None:
-    asked = Asked()
+    asked = AskedHandler()
     with running(tmp_path, uppercase(at_once=at_once), asked, guarantee=guarantee) as task:
         assert task.output() == ["A", "B"]
         committed = task.committed()
         assert committed is not None
         assert committed.offset == 3
-    assert asked.about == [(1, "sink")]
+    assert asked.nodes == [("sink", 1)]
 
 
 @GUARANTEES
 def test_should_ask_about_a_change_and_put_nothing_into_the_store(tmp_path: Path, guarantee: str) -> None:
-    asked = Asked()
+    asked = AskedHandler()
     with running(tmp_path, counting(), asked, guarantee=guarantee) as task:
         assert task.output() == ["1", "2"]
         assert len(task.log.read(COUNTS)) == 2
-    assert asked.about == [(1, "count")]
+    assert asked.nodes == [("count", 1)]
 
 
 @GUARANTEES
@@ -84,15 +75,15 @@ def test_should_ask_about_a_change_and_put_nothing_into_the_store(tmp_path: Path
 def test_should_ask_about_a_change_of_a_table(tmp_path: Path, cached: bool, guarantee: str) -> None:
     builder = StreamsBuilder()
     builder.stream("in", STRING, STRING).group_by_key().count(store="counts", name="counted")
-    asked = Asked()
+    asked = AskedHandler()
     with running(tmp_path, builder.build(), asked, cached=cached, guarantee=guarantee) as task:
         assert [int.from_bytes(value or b"", "big") for _, value, _ in task.log.read(COUNTS)][-1] == 2
-    assert asked.about == [(1, "counted")]
+    assert asked.nodes == [("counted", 1)]
 
 
 @GUARANTEES
 def test_should_send_a_dead_letter_with_the_time_of_now(tmp_path: Path, guarantee: str) -> None:
-    asked = Asked(HandlerResponse.DEAD_LETTER)
+    asked = AskedHandler(HandlerResponse.DEAD_LETTER)
     with running(tmp_path, uppercase(), asked, guarantee=guarantee) as task:
         ((key, value, timestamp_ms),) = task.log.read(DEAD)
         assert (key, value) == (b"k", b"ahead")
@@ -103,7 +94,7 @@ def test_should_send_a_dead_letter_with_the_time_of_now(tmp_path: Path, guarante
 def with_dead_topic(directory: Path, max_bytes: int) -> RunningTask:
     """`bad` is to be sent away, to a topic that takes so many bytes."""
     configs = {"errors.dead.letter.queue.topic.name": "dead"}
-    task = RunningTask(directory, uppercase(), configs, processing_handler=Asked(HandlerResponse.DEAD_LETTER))
+    task = RunningTask(directory, uppercase(), configs, processing_handler=AskedHandler(HandlerResponse.DEAD_LETTER))
     task.log.alter_topic("dead", None, {"max.message.bytes": str(max_bytes)})
     task.start()
     task.write(IN, "a", "bad", "b")

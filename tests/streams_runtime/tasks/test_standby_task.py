@@ -21,7 +21,6 @@ from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.standby_task import CHECKPOINT_INTERVAL_MS, StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.task import Task
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.tasks.file_store import FileStore, batch_of, store_context
 
@@ -99,19 +98,6 @@ def running(start: StartStandby) -> Standby:
     standby = start()
     standby.task.initialize_if_needed()
     return standby
-
-
-def test_should_be_a_task(start: StartStandby) -> None:
-    task: Task = start().task
-    assert (task.id, task.type, task.state, task.input_partitions, task.changelog_partitions) == (
-        TASK,
-        TaskType.STANDBY,
-        TaskState.CREATED,
-        INPUT,
-        frozenset({COUNTS}),
-    )
-    task.update_input_partitions(frozenset())
-    assert task.input_partitions == frozenset()
 
 
 def test_should_run_as_soon_as_its_stores_are_open(start: StartStandby) -> None:
@@ -205,20 +191,6 @@ def test_should_do_nothing_any_more_when_closed(running: Standby, call: Callable
         call(running.task)
 
 
-@both_guarantees
-def test_should_checkpoint_close_and_unlock_at_a_clean_close(start: StartStandby, exactly_once: bool) -> None:
-    standby = start(exactly_once=exactly_once)
-    standby.task.initialize_if_needed()
-    standby.update(0, (b"a", b"1"))
-    standby.task.suspend()
-    standby.task.close_clean()
-    standby.task.close_clean()
-    assert standby.task.state is TaskState.CLOSED
-    assert not standby.store.is_open
-    assert standby.on_disk() == {COUNTS: 0}
-    assert standby.directory.lock_owner(TASK) is None
-
-
 def test_should_close_dirty_after_a_clean_close_failed(running: Standby) -> None:
     running.update(0, (b"a", b"1"))
     running.task.suspend()
@@ -230,27 +202,6 @@ def test_should_close_dirty_after_a_clean_close_failed(running: Standby) -> None
     assert state_of(running.task) is TaskState.CLOSED
     assert running.on_disk() == {}
     assert running.directory.lock_owner(TASK) is None
-
-
-@both_guarantees
-@pytest.mark.parametrize("suspended", [False, True])
-def test_should_leave_no_state_for_exactly_once_at_a_dirty_close(
-    start: StartStandby, exactly_once: bool, suspended: bool
-) -> None:
-    standby = start(exactly_once=exactly_once)
-    standby.task.initialize_if_needed()
-    standby.update(0, (b"a", b"1"))
-    standby.commit()
-    standby.update(1, (b"a", b"2"))
-    if suspended:
-        standby.task.suspend()
-    standby.task.close_dirty()
-    standby.task.close_dirty()
-    assert standby.task.state is TaskState.CLOSED
-    assert not standby.store.is_open
-    assert standby.directory.lock_owner(TASK) is None
-    assert standby.on_disk() == ({} if exactly_once else {COUNTS: 0})
-    assert standby.directory.is_empty(TASK) is exactly_once
 
 
 def test_should_never_raise_from_a_dirty_close(running: Standby) -> None:
@@ -269,36 +220,6 @@ def test_should_leave_state_on_disk_alone_when_closed_dirty_before_it_had_the_lo
     second = start(exactly_once=True)
     second.task.close_dirty()
     assert (second.task.state, second.on_disk()) == (TaskState.CLOSED, {COUNTS: 0})
-
-
-@both_guarantees
-def test_should_give_its_stores_away_open_when_recycled(start: StartStandby, exactly_once: bool) -> None:
-    standby = start(exactly_once=exactly_once)
-    standby.task.initialize_if_needed()
-    standby.update(0, (b"a", b"1"))
-    standby.task.suspend()
-    state = standby.task.recycle_state()
-    assert state is standby.state
-    assert standby.task.state is TaskState.CLOSED
-    standby.task.close_clean()
-    standby.task.close_dirty()
-    assert standby.store.is_open, "closing what was given away does nothing"
-    assert state.changelog_offsets() == {COUNTS: 1}
-    assert standby.directory.lock_owner(TASK) is not None
-
-
-@both_guarantees
-def test_should_go_on_with_the_open_stores_of_an_active_task(start: StartStandby, exactly_once: bool) -> None:
-    standby = start(exactly_once=exactly_once)
-    task = standby.standby(standby.active_state())
-    standby.store.done.clear()
-    task.initialize_if_needed()
-    assert (task.state, standby.store.done) == (TaskState.RUNNING, ["rebind counts"])
-    assert task.state_manager.task_type is TaskType.STANDBY
-    assert task.changelog_offsets() == {COUNTS: 1}
-    task.suspend()
-    task.close_clean()
-    assert standby.on_disk() == {COUNTS: 0}
 
 
 @pytest.mark.parametrize("clean", [True, False])

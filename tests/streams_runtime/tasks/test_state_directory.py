@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from assignor.types import TaskId
+from assignor.types import ProcessId, TaskId
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
-from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME, StateDirectory, stored_process_id
 from tests.streams_runtime.tasks.other_processes import end_soon, hold, hold_and_fork, other_process
 from tests.streams_runtime.tasks.state_on_disk import CHANGELOG, OTHER, TASK, in_thread, put_state
 
@@ -65,6 +66,8 @@ def test_should_find_the_same_process_id_again_and_another_in_another_directory(
         ids.append(state.process_id)
         state.close()
     assert ids[0] == ids[1] != ids[2]
+    written = (tmp_path / "a" / "app" / "kafka-streams-process-metadata").read_text()
+    assert json.loads(written) == {"processId": str(ids[0])}
 
 
 def test_should_name_the_path_when_a_directory_cannot_be_made(tmp_path: Path, directory: StateDirectory) -> None:
@@ -253,3 +256,18 @@ def test_should_return_checkpointed_offsets_and_none_for_a_missing_or_broken_fil
     assert directory.checkpointed_offsets(TASK) == {}
     assert "checkpoint of task 0_1 cannot be used" in caplog.text
     assert file.path.exists()  # it is set aside by the task that loads it
+
+
+KNOWN = "2230ea3e-4048-4d7d-bee0-e650940ec648"
+
+
+def test_should_read_what_kafka_wrote_and_ignore_fields_of_a_later_version(tmp_path: Path) -> None:
+    (tmp_path / PROCESS_FILE_NAME).write_text(json.dumps({"processId": KNOWN, "later": 1}))
+    assert stored_process_id(tmp_path) == ProcessId.parse(KNOWN)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"processId": null}', '{"processId": "x"}'])
+def test_should_draw_a_new_id_when_the_file_cannot_be_read(tmp_path: Path, content: str) -> None:
+    (tmp_path / PROCESS_FILE_NAME).write_text(content)
+    drawn = stored_process_id(tmp_path)
+    assert stored_process_id(tmp_path) == drawn

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.common.errors import LockError, ProcessorStateError
+from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.common.states import TaskType
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -218,24 +218,3 @@ def test_should_refuse_to_recycle_into_the_same_kind(directory: StateDirectory) 
 
 
 # --- the lock
-
-
-def test_should_raise_lock_error_while_another_thread_has_the_task(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    errors: list[Exception] = []
-
-    def try_to_lock() -> None:
-        try:
-            task.state.lock()
-        except LockError as error:
-            errors.append(error)
-
-    task.state.lock()
-    other = threading.Thread(target=try_to_lock)
-    other.start()
-    other.join()
-    assert [str(error) for error in errors] == [
-        "task [0_1] the task's directory is still locked by thread MainThread",
-    ]
-    task.state.unlock()
-    assert directory.lock_owner(TASK) is None

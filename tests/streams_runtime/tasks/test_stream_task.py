@@ -1,31 +1,38 @@
-"""The life of an active task: from CREATED to CLOSED, by every way."""
+"""The life of an active task, from CREATED to CLOSED: how it starts, what it does with records, and how it ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from assignor.types import LATEST_OFFSET, TopicPartition
+from streams_runtime.common.errors import LockError, StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.common.states import TaskState
-from streams_runtime.logs.base import OffsetAndMetadata
-from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.logs.log_errors import LogTimeout
+from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
-from streams_runtime.tasks.input_offsets import encode_partition_time
-from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.tasks.exception_handling import log_and_continue
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.tasks.running_task import (
     COUNTS,
     EXACTLY_ONCE,
     IN,
+    OTHER,
+    START_MS,
     TASK,
     Configs,
     RunningTask,
     Trouble,
     both_guarantees,
     counting,
+    uppercase,
 )
 
 
@@ -33,71 +40,12 @@ def state(one: RunningTask) -> TaskState:
     return one.task.state
 
 
-class Faulty(Processor[Any, Any]):
-    """Fails where it is told to."""
-
-    at: set[str]
-    done: list[str]
-
-    def init(self, context: ProcessorContext) -> None:
-        self._do("init")
-
+class FailsToClose(Processor[Any, Any]):
     def process(self, record: object) -> None:
-        self._do("process")
+        pass
 
     def close(self) -> None:
-        self._do("close")
-
-    def _do(self, what: str) -> None:
-        self.done.append(what)
-        if what in self.at:
-            raise Trouble(what)
-
-
-def faulty(*at: str) -> tuple[Topology, list[str]]:
-    done: list[str] = []
-
-    def supplier() -> Faulty:
-        made = Faulty()
-        made.at, made.done = set(at), done
-        return made
-
-    return Topology().add_source("source", "in").add_processor("faulty", supplier, "source"), done
-
-
-def test_should_name_task_and_processor_when_init_fails(tmp_path: Path) -> None:
-    topology, _ = faulty("init")
-    one = RunningTask(tmp_path, topology)
-    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] failed to initialize processor faulty") as error:
-        one.start()
-    assert isinstance(error.value.__cause__, Trouble)
-    assert state(one) is TaskState.RESTORING
-
-
-def test_should_close_processors_once_and_be_suspended_even_if_one_fails(tmp_path: Path) -> None:
-    topology, done = faulty("close")
-    one = RunningTask(tmp_path, topology).start()
-    with pytest.raises(StreamsRuntimeError, match="failed to close processor faulty"):
-        one.task.suspend()
-    assert state(one) is TaskState.SUSPENDED
-    one.task.suspend()
-    assert done == ["init", "close"]
-
-
-def test_should_drop_what_is_buffered_when_suspended_and_read_it_again_when_resumed(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a", "b", "c")
-    one.poll()
-    one.process(1)
-    one.commit()
-    one.task.suspend()
-    assert (one.task.buffered_records, one.task.commit_needed()) == (0, False)
-    one.task.resume()
-    assert state(one) is TaskState.RESTORING
-    one.task.complete_restoration()
-    one.run()
-    one.commit()
-    assert (one.output(), one.committed()) == (["A", "B", "C"], OffsetAndMetadata(3, encode_partition_time(3)))
+        raise Trouble("close")
 
 
 def test_should_drop_records_that_come_while_it_does_not_run(tmp_path: Path) -> None:
@@ -184,8 +132,7 @@ def test_should_leave_the_last_checkpoint_when_closed_dirty_at_least_once(tmp_pa
 
 @pytest.mark.parametrize("until", list(TaskState))
 def test_should_close_dirty_from_every_state_without_an_error(tmp_path: Path, until: TaskState) -> None:
-    topology, _ = faulty("close")
-    one = RunningTask(tmp_path, topology)
+    one = RunningTask(tmp_path, Topology().add_source("source", "in").add_processor("faulty", FailsToClose, "source"))
     steps: dict[TaskState, Callable[[], object]] = {
         TaskState.CREATED: lambda: None,
         TaskState.RESTORING: one.task.initialize_if_needed,
@@ -199,80 +146,283 @@ def test_should_close_dirty_from_every_state_without_an_error(tmp_path: Path, un
     assert state(one) is TaskState.CLOSED
 
 
-@both_guarantees
-def test_should_start_over_when_revived_after_corruption(tmp_path: Path, configs: Configs) -> None:
-    one = RunningTask(tmp_path, counting(), configs).start()
+CALLS: list[tuple[bool, str, Callable[[StreamTask], object]]] = [
+    (False, "complete its restoration", StreamTask.complete_restoration),
+    (False, "be closed", StreamTask.close_clean),
+    (False, "be recycled", StreamTask.recycle_state),
+    (False, "be revived", StreamTask.revive),
+    (False, "have a claim", lambda task: task.claim),
+    (True, "be suspended", StreamTask.suspend),
+    (True, "be resumed", StreamTask.resume),
+    (True, "prepare a commit", StreamTask.prepare_commit),
+    (True, "be committed", lambda task: task.post_commit(enforce_checkpoint=True)),
+]
+
+
+@pytest.mark.parametrize(("closed", "what", "call"), CALLS)
+def test_should_tell_its_history_when_asked_for_what_cannot_be_yet_or_any_more(
+    tmp_path: Path, closed: bool, what: str, call: Callable[[StreamTask], object]
+) -> None:
+    one = RunningTask(tmp_path)
+    if closed:
+        one.start().stop()
+    history = "created -> restoring -> running -> suspended -> closed" if closed else "created"
+    with pytest.raises(StreamsRuntimeError, match=rf"\[0_0\] \(active\) is .* cannot {what}.*states were {history}"):
+        call(one.task)
+
+
+def test_should_claim_its_input_before_it_reads_any_offset(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE)
+    one.task.initialize_if_needed()
+    assert one.log.calls == ["producer", "claim"]
+    assert one.task.claim.epochs.keys() == {IN}
+    one.consumer.assign([IN])
+    one.task.complete_restoration()
+    assert one.log.calls[:3] == ["producer", "claim", "committed_offsets"]
+
+
+def test_should_open_stores_when_initialised_and_processors_when_restored(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting())
+    assert one.task.stores == {}
+    one.task.initialize_if_needed()
+    one.task.initialize_if_needed()
+    assert state(one) is TaskState.RESTORING
+    assert {name: store.is_open for name, store in one.task.stores.items()} == {"counts": True}
+    one.consumer.assign([IN])
+    one.task.complete_restoration()
+    one.task.complete_restoration()
+    assert state(one) is TaskState.RUNNING
+    one.write(IN, "a")
+    assert one.run() == 1
+
+
+def test_should_try_again_when_another_thread_has_the_directory(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting())
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(one.directory.lock, TASK).result()
+        with pytest.raises(LockError):
+            one.task.initialize_if_needed()
+        assert (one.task.state, one.log.calls) == (TaskState.CREATED, [])
+        other.submit(one.directory.unlock, TASK).result()
+    one.start()
+    assert state(one) is TaskState.RUNNING
+
+
+def test_should_report_the_end_of_changelogs_only_while_it_runs(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting())
+    assert one.task.changelog_offsets() == {COUNTS: 0}
+    one.start()
+    assert one.task.changelog_offsets() == {COUNTS: LATEST_OFFSET}
     one.write(IN, "a", "b")
     one.run()
     one.commit()
-    one.task.state_manager.mark_corrupted()
-    one.task.close_dirty()
-    one.task.revive()
-    assert (one.task.state, one.checkpoint) == (TaskState.CREATED, None)
-    first_claim = one.log.count("claim")
+    one.task.suspend()
+    assert one.task.changelog_offsets() == {COUNTS: 2}
+
+
+def test_should_read_on_from_the_committed_offset_with_its_partition_time(tmp_path: Path) -> None:
+    first = RunningTask(tmp_path).start()
+    first.write(IN, "a", "b", first_ms=70)
+    first.run()
+    first.stop()
+    first.write(IN, "c", first_ms=5)
+    second = RunningTask(tmp_path, after=first).start()
+    assert second.task.runtime.stream_time_ms == 71
+    assert second.run() == 1
+    assert second.task.runtime.stream_time_ms == 71
+    assert second.output() == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize(("reset", "expected"), [("earliest", ["A", "B", "C"]), ("latest", ["C"])])
+def test_should_begin_by_auto_offset_reset_when_nothing_is_committed(
+    tmp_path: Path, reset: str, expected: list[str]
+) -> None:
+    one = RunningTask(tmp_path, configs={"auto.offset.reset": reset})
+    one.write(IN, "a", "b")
     one.start()
-    assert one.log.count("claim") == first_claim + 1
     one.write(IN, "c")
     one.run()
-    one.stop()
-    assert (one.output(), one.log.read(COUNTS)[-1][1]) == (["1", "2", "3"], (3).to_bytes(8, "big"))
+    assert one.output() == expected
 
 
-@both_guarantees
-def test_should_become_a_standby_and_active_again_with_its_stores_open(tmp_path: Path, configs: Configs) -> None:
-    one = RunningTask(tmp_path, counting(), configs).start()
-    one.write(IN, "a", "b")
+def test_should_prefer_the_sources_own_offset_reset(tmp_path: Path) -> None:
+    topology = Topology().add_source("source", "in", auto_offset_reset="latest").add_sink("sink", "out", "source")
+    one = RunningTask(tmp_path, topology)
+    one.write(IN, "a")
+    one.start()
+    assert one.run() == 0
+
+
+def test_should_refuse_to_start_when_nothing_is_committed_and_auto_offset_reset_is_none(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, configs={"auto.offset.reset": "none"})
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] in-0 has no committed offset, and auto.offset.reset"):
+        one.start()
+
+
+def test_should_go_on_by_auto_offset_reset_when_its_position_is_gone(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "b", "c")
+    one.log.delete_records({IN: 2})
+    one.task.reset_offsets({IN: 0, OTHER: 0})
+    one.run()
+    assert one.output() == ["C"]
+    assert one.commit() == {IN: 3}
+
+
+def test_should_initialise_processors_again_when_the_log_was_away_in_init(tmp_path: Path) -> None:
+    tries: list[int] = []
+
+    class Asking(Processor[Any, Any]):
+        def init(self, context: ProcessorContext) -> None:
+            context.schedule(10, PunctuationType.WALL_CLOCK_TIME, tries.append)
+            tries.append(one.log.partitions_of("out"))
+
+        def process(self, record: object) -> None:
+            raise AssertionError
+
+    one = RunningTask(tmp_path, Topology().add_source("source", "in").add_processor("asking", Asking, "source"))
+    one.log.fail["partitions_of"] = LogTimeout("away")
+    with pytest.raises(LogTimeout):
+        one.start()
+    assert (state(one), tries) == (TaskState.RESTORING, [])
+    del one.log.fail["partitions_of"]
+    one.task.complete_restoration()
+    one.clock.advance(10)
+    one.task.maybe_punctuate_system_time(one.clock.now_ms())
+    assert (state(one), tries) == (TaskState.RUNNING, [1, one.clock.now_ms()])
+
+
+def test_should_have_a_source_for_every_input(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path)
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] has no source for topic other"):
+        one.task.update_input_partitions(frozenset({IN, OTHER}))
+
+
+def test_should_read_other_partitions_when_they_change_and_claim_them(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, uppercase(["in", "other"]))
+    one.task.update_input_partitions(frozenset({IN}))
+    one.inputs = frozenset({IN})
+    one.start()
+    with pytest.raises(StreamsRuntimeError, match="is running and cannot get other input partitions"):
+        one.task.update_input_partitions(frozenset({IN, OTHER}))
+    one.task.update_input_partitions(frozenset({IN}))
+    one.task.suspend()
+    one.task.update_input_partitions(frozenset({IN, OTHER}))
+    one.task.resume()
+    one.consumer.assign([IN, OTHER])
+    one.task.complete_restoration()
+    one.write(OTHER, "a")
+    one.run()
+    assert one.commit() == {IN: 0, OTHER: 1}
+    assert one.task.input_partitions == one.task.claim.epochs.keys() == {IN, OTHER}
+
+
+class Seen(Processor[Any, Any]):
+    """Notes down what the context says about each record."""
+
+    context: ProcessorContext
+    notes: list[tuple[object, ...]]
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.notes.append(("init", context.record_metadata, context.headers, context.current_stream_time_ms))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        context = self.context
+        times = (context.current_stream_time_ms, context.current_system_time_ms)
+        self.notes.append((record.value, context.record_metadata, context.headers, *times))
+
+
+def seeing(*topics: str) -> tuple[Topology, list[tuple[object, ...]]]:
+    notes: list[tuple[object, ...]] = []
+
+    def supplier() -> Seen:
+        made = Seen()
+        made.notes = notes
+        return made
+
+    return Topology().add_source("source", topics).add_processor("seen", supplier, "source"), notes
+
+
+def test_should_process_no_more_than_it_is_asked_to(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "b", "c", "d")
+    one.poll()
+    assert one.task.is_process_ready(START_MS)
+    assert [one.process(3), one.process(3), one.process(3)] == [3, 1, 0]
+    assert not one.task.is_process_ready(START_MS)
+    assert one.output() == ["A", "B", "C", "D"]
+
+
+def test_should_process_nothing_before_it_runs_or_after(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path)
+    assert (one.task.is_process_ready(0), one.process()) == (False, 0)
+    one.start()
+    one.write(IN, "a")
+    one.poll()
+    one.task.suspend()
+    assert (one.task.is_process_ready(0), one.process()) == (False, 0)
+
+
+def test_should_tell_processors_where_a_record_is_from_and_what_time_it_is(tmp_path: Path) -> None:
+    topology, notes = seeing("in")
+    one = RunningTask(tmp_path, topology).start()
+    one.log.write(IN, (b"k", b"a", 50), headers=(("h", b"1"),))
+    one.log.write(IN, (b"k", b"b", 40))
+    one.clock.advance(5)
+    one.run()
+    assert notes == [
+        ("init", None, (), -1),
+        (b"a", RecordMetadata("in", 0, 0), (("h", b"1"),), 50, START_MS + 5),
+        (b"b", RecordMetadata("in", 0, 1), (), 50, START_MS + 5),
+    ]
+    assert (one.task.runtime.record_metadata, one.task.runtime.headers, one.task.runtime.stream_time_ms) == (
+        None,
+        (),
+        50,
+    )
+
+
+def test_should_not_stay_paused_when_suspended_and_resumed(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, configs={"buffered.records.per.partition": 1}).start()
+    one.write(IN, "a", "b", "c")
+    one.poll()
+    assert one.consumer.paused() == {IN}
+    one.task.suspend()
+    one.task.resume()
+    one.task.complete_restoration()
+    assert one.consumer.paused() == frozenset()
+
+
+def test_should_resume_a_partition_of_which_all_that_was_buffered_is_dropped(tmp_path: Path) -> None:
+    one = RunningTask(
+        tmp_path,
+        uppercase(["in", "other"]),
+        {"max.task.idle.ms": -1, "buffered.records.per.partition": 1},
+        deserialization_handler=log_and_continue,
+    ).start()
+    one.log.write(IN, *[(b"k", b"\xff", 5)] * 3)
+    one.poll()
+    assert one.consumer.paused() == {IN}
+    assert not one.task.is_process_ready(START_MS)
+    assert one.consumer.paused() == frozenset()
+
+
+def test_should_stamp_changes_with_the_records_time_and_those_of_init_with_the_clocks(tmp_path: Path) -> None:
+    class Starts(Processor[str, str]):
+        def init(self, context: ProcessorContext) -> None:
+            self.store = context.state_store("counts")
+            self.store.put("init", 0)
+
+        def process(self, record: Record[str, str]) -> None:
+            self.store.put(record.key, 1)
+
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_state_store(key_value_store("counts", STRING, LONG))
+    one = RunningTask(tmp_path, topology.add_processor("starts", Starts, "source", stores=["counts"])).start()
+    one.write(IN, "a", first_ms=77)
     one.run()
     one.commit()
-    store = one.task.stores["counts"]
-    one.task.suspend()
-    given_up = one.task.recycle_state()
-    assert (one.task.state, store.is_open, one.directory.lock_owner(TASK) is not None) == (TaskState.CLOSED, True, True)
-    standby = StandbyTask(given_up, one.inputs, configs=one.configs, clock=one.clock)
-    standby.initialize_if_needed()
-    assert (standby.stores["counts"], standby.changelog_offsets(), store.is_open) == (store, {COUNTS: 2}, True)
-    standby.suspend()
-    again = RunningTask(tmp_path, counting(), configs, after=one, state=standby.recycle_state()).start()
-    assert again.task.stores["counts"] is store
-    again.write(IN, "c")
-    again.run()
-    assert again.checkpoint == (None if configs else {COUNTS: 1})
-    again.stop()
-    assert (again.output(), again.checkpoint) == (["1", "2", "3"], {COUNTS: 2})
-
-
-ILLEGAL: list[tuple[str, Callable[[StreamTask], object]]] = [
-    ("complete its restoration", StreamTask.complete_restoration),
-    ("be closed", StreamTask.close_clean),
-    ("be recycled", StreamTask.recycle_state),
-    ("be revived", StreamTask.revive),
-    ("have a claim", lambda task: task.claim),
-]
-ILLEGAL_WHEN_CLOSED: list[tuple[str, Callable[[StreamTask], object]]] = [
-    ("be suspended", StreamTask.suspend),
-    ("be resumed", StreamTask.resume),
-    ("prepare a commit", StreamTask.prepare_commit),
-    ("be committed", lambda task: task.post_commit(enforce_checkpoint=True)),
-]
-
-
-@pytest.mark.parametrize(("what", "call"), ILLEGAL)
-def test_should_tell_its_history_when_asked_for_what_cannot_be_yet(
-    tmp_path: Path, what: str, call: Callable[[StreamTask], object]
-) -> None:
-    expected = rf"\[0_0\] \(active\) is created and cannot {what}.*states were created"
-    with pytest.raises(StreamsRuntimeError, match=expected):
-        call(RunningTask(tmp_path).task)
-
-
-@pytest.mark.parametrize(("what", "call"), ILLEGAL_WHEN_CLOSED)
-def test_should_tell_its_history_when_asked_for_what_cannot_be_any_more(
-    tmp_path: Path, what: str, call: Callable[[StreamTask], object]
-) -> None:
-    one = RunningTask(tmp_path).start()
-    one.stop()
-    with pytest.raises(
-        StreamsRuntimeError,
-        match=rf"cannot {what}; its states were created -> restoring -> running -> suspended -> closed",
-    ):
-        call(one.task)
+    changelog = TopicPartition("app-counts-changelog", 0)
+    assert [(key, time_ms) for key, _, time_ms in one.log.read(changelog)] == [(b"init", START_MS), (b"k", 77)]
+    assert one.task.runtime.record_timestamp_ms == -1

@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.common.errors import InvalidStateStore, TaskCorrupted, TaskMigrated
-from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
-from streams_runtime.logs.log_errors import LogTimeout
+from streams_runtime.common.errors import TaskMigrated
+from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
-from streams_runtime.tasks.input_offsets import encode_partition_time
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,
     COUNTS,
@@ -60,6 +58,9 @@ def test_should_commit_where_it_has_only_begun_to_read(tmp_path: Path, configs: 
     one.run()
     assert one.commit() == {IN: 1, OTHER: 0}
     assert not one.task.commit_needed()
+    one.write(IN, "b")
+    one.run()
+    assert one.commit() == {IN: 2}
     one.stop()
     two = RunningTask(tmp_path, one.topology, {"max.task.idle.ms": -1, **configs}, after=one).start()
     assert not two.task.commit_needed()
@@ -112,42 +113,6 @@ def test_should_begin_repartition_topics_at_the_earliest_record(tmp_path: Path, 
     assert one.output() == ["a", "b", "a", "b"]
 
 
-def test_should_commit_only_partitions_that_moved(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, uppercase(["in", "other"]), {"max.task.idle.ms": -1}).start()
-    one.write(IN, "a")
-    one.write(OTHER, "b")
-    one.run()
-    assert one.commit() == {IN: 1, OTHER: 1}
-    one.write(OTHER, "c")
-    one.run()
-    assert one.commit() == {OTHER: 2}
-
-
-def test_should_take_gaps_for_consumed(tmp_path: Path) -> None:
-    """Compaction and transactions leave offsets without records; the consumer's position is behind them."""
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a")
-    one.run()
-    assert one.commit() == {IN: 1}
-    one.write(IN, "b", "c")
-    one.consumer.seek(IN, 3)  # as if both were gone
-    assert one.task.commit_needed()
-    assert one.commit() == {IN: 3}
-    assert not one.task.commit_needed()
-
-
-def test_should_remember_that_a_processor_asked_for_a_commit(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a", "commit", "b")
-    one.poll()
-    one.process(1)
-    assert not one.task.commit_requested()
-    one.process(2)
-    assert one.task.commit_requested()
-    one.commit()
-    assert not one.task.commit_requested()
-
-
 @both_guarantees
 def test_should_write_nothing_when_another_owner_has_claimed_its_input(
     tmp_path: Path, configs: dict[str, object]
@@ -183,19 +148,6 @@ def test_should_have_to_commit_what_a_processor_wrote_in_init(tmp_path: Path, co
     assert not one.task.commit_needed()
 
 
-def test_should_commit_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a", "b")
-    one.poll()
-    one.process(1)
-    one.log.fail["commit_offsets"] = LogTimeout("away")
-    with pytest.raises(LogTimeout):
-        one.commit()
-    del one.log.fail["commit_offsets"]
-    one.process(1)
-    assert one.commit() == {IN: 2}
-
-
 def test_should_process_nothing_while_a_transaction_is_about_to_end(tmp_path: Path) -> None:
     one = RunningTask(tmp_path, configs=EXACTLY_ONCE).start()
     one.write(IN, "a", "b")
@@ -205,27 +157,6 @@ def test_should_process_nothing_while_a_transaction_is_about_to_end(tmp_path: Pa
     assert (one.task.is_process_ready(0), one.process()) == (False, 0)
     one.commit()  # the second try of one that timed out
     assert one.process() == 1
-
-
-def test_should_commit_outputs_changes_and_offsets_together_under_exactly_once(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
-    one.write(IN, "a", "b")
-    one.run()
-    assert (one.log.read(OUT), one.log.read(COUNTS), one.committed()) == ([], [], None)
-    one.commit()
-    assert (one.output(), len(one.log.read(COUNTS))) == (["1", "2"], 2)
-    assert one.committed() == OffsetAndMetadata(2, encode_partition_time(2))
-
-
-def test_should_never_commit_offsets_of_work_in_a_transaction_that_was_aborted(tmp_path: Path) -> None:
-    """The thread's transaction is shared: another task's unclean end aborts it for all."""
-    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
-    one.write(IN, "a")
-    one.run()
-    one.producer.abort()
-    with pytest.raises(TaskCorrupted) as error:
-        one.task.prepare_commit()
-    assert error.value.tasks == {one.task.id}
 
 
 def test_should_commit_work_of_the_transaction_after_an_aborted_one(tmp_path: Path) -> None:
@@ -275,42 +206,3 @@ def test_should_have_no_checkpoint_while_it_runs_under_exactly_once(tmp_path: Pa
     assert one.checkpoint is None
     one.stop()
     assert one.checkpoint == {COUNTS: 1}
-
-
-def test_should_pass_on_that_a_checkpoint_cannot_be_written(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, counting()).start()
-    one.write(IN, "a")
-    one.run()
-    one.task.stores["counts"].close()
-    with pytest.raises(InvalidStateStore):
-        one.commit(enforce_checkpoint=True)
-
-
-def test_should_checkpoint_what_it_consumed_of_a_source_topic_used_as_changelog(tmp_path: Path) -> None:
-    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
-    topology.add_state_store(key_value_store("counts", STRING, LONG))
-    topology.add_processor("count", Count, "source", stores=["counts"])
-    topology.use_source_topic_as_changelog("counts", "in")
-    one = RunningTask(tmp_path, topology).start()
-    one.write(IN, "a", "b", "c")
-    one.poll()
-    one.process(2)
-    one.commit(enforce_checkpoint=True)
-    assert one.checkpoint == {IN: 1}
-    assert one.log.read(COUNTS) == []  # nothing is written to a changelog that is the input
-
-
-def test_should_tell_which_records_of_repartition_topics_nobody_needs_any_more(tmp_path: Path) -> None:
-    topology = Topology().add_source("first", "in").add_repartition_topic("again").add_sink("to", "again", "first")
-    topology.add_source("source", "again").add_sink("sink", "out", "source")
-    again = TopicPartition("app-again", 0)
-    one = RunningTask(tmp_path, topology, subtopology=1)
-    one.log.create_topics([NewTopic(again.topic, 1)])
-    one.start()
-    assert one.task.purgeable_offsets() == {}
-    one.write(again, "a", "b", "c")
-    one.poll()
-    one.process(2)
-    assert one.task.purgeable_offsets() == {}
-    one.commit()
-    assert one.task.purgeable_offsets() == {again: 2}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,12 @@ from streams_runtime.common.errors import (
 from streams_runtime.common.records import Record
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.logs.log_errors import LogTimeout, ProducerFenced, RecordTooLarge
-from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
+from streams_runtime.processors.api import HandlerResponse, Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
+from tests.streams_runtime.asked import AskedHandler
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import (
     DEAD,
     EXACTLY_ONCE,
@@ -30,24 +31,11 @@ from tests.streams_runtime.tasks.running_task import (
     START_MS,
     RunningTask,
     Trouble,
-    counting,
     uppercase,
 )
 
 UNREADABLE = (b"k", b"\xff", 5)
 DEAD_LETTERS = {"errors.dead.letter.queue.topic.name": "dead"}
-
-
-@pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
-def test_should_ask_the_handler_of_its_own_about_what_cannot_be_read(tmp_path: Path, topics: list[str]) -> None:
-    one = RunningTask(
-        tmp_path, uppercase(topics), {"max.task.idle.ms": -1}, deserialization_handler=log_and_continue
-    ).start()
-    one.log.write(IN, UNREADABLE)
-    one.write(IN, "b")
-    one.log.write(IN, UNREADABLE)
-    one.run()
-    assert (one.output(), one.task.dropped_records, one.commit()[IN]) == (["B"], 2, 3)
 
 
 @pytest.mark.parametrize(("value", "error"), [(b"bad", b"Trouble"), (b"\xff", b"UnicodeDecodeError")])
@@ -127,17 +115,6 @@ class ForwardsAll(Processor[str, str]):
             self.context.forward(Record("k", word, time_ms))
 
 
-@dataclass
-class Asked:
-    """A handler that goes on, with dead letters. Nodes and offsets of what it was asked about."""
-
-    about: list[tuple[str, int]] = field(default_factory=list)
-
-    def __call__(self, failed: FailedRecord) -> HandlerResponse:
-        self.about.append((failed.node, failed.metadata.offset))
-        return HandlerResponse.DEAD_LETTER
-
-
 def branching(builder: StreamsBuilder) -> None:
     """The record goes to a branch that fails, to one beside it, and to one that fails, too."""
     stream = builder.stream("in", STRING, STRING)
@@ -154,13 +131,13 @@ def test_should_give_siblings_of_a_node_that_failed_the_record_all_the_same(
 ) -> None:
     builder = StreamsBuilder()
     branching(builder)
-    asked = Asked()
+    asked = AskedHandler(HandlerResponse.DEAD_LETTER)
     one = RunningTask(tmp_path, builder.build(), configs, processing_handler=asked).start()
     one.write(IN, "a", "bad", "c")
     one.run()
     assert one.commit() == {IN: 3}
     assert one.output() == ["a", "a", "a", "bad", "c", "c", "c"]
-    assert asked.about == [("refuses-bad-0", 1), ("refuses-bad-1", 1)]
+    assert asked.nodes == [("refuses-bad-0", 1), ("refuses-bad-1", 1)]
     assert (one.task.dropped_records, one.output(DEAD)) == (2, ["bad", "bad"])
 
 
@@ -170,18 +147,18 @@ def test_should_go_on_with_what_a_node_hands_on_after_a_node_below_has_failed(tm
     lines = builder.stream("in", STRING, STRING)
     words = lines.flat_map_values(lambda line: [*line.split(), "end"]) if flat else lines.process(ForwardsAll)
     words.map_values(refuses("bad"), name="refuses").to("out", key_serde=STRING, value_serde=STRING)
-    asked = Asked()
+    asked = AskedHandler(HandlerResponse.DEAD_LETTER)
     one = RunningTask(tmp_path, builder.build(), DEAD_LETTERS, processing_handler=asked).start()
     one.write(IN, "a bad b bad", "c")
     one.run()
     assert one.output() == ["a", "b", "end", "c", "end"]
-    assert asked.about == [("refuses", 0), ("refuses", 0)]
+    assert asked.nodes == [("refuses", 0), ("refuses", 0)]
     assert one.output(DEAD) == ["a bad b bad"] * 2
     if not flat:
         one.clock.advance(5)
         one.task.maybe_punctuate_system_time(one.clock.now_ms())
         assert one.output()[-2:] == ["first", "last"]
-        assert asked.about[2:] == [("refuses", -1)]
+        assert asked.nodes[2:] == [("refuses", -1)]
 
 
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
@@ -241,10 +218,7 @@ def test_should_try_a_record_again_when_the_log_was_away_at_least_once(tmp_path:
 def test_should_tell_what_was_processed_before_the_log_went_away(tmp_path: Path) -> None:
     """So that the thread sees progress; the time-out comes with the next call."""
 
-    class Sender(Processor[Any, Any]):
-        def init(self, context: ProcessorContext) -> None:
-            self.context = context
-
+    class Sender(PassOn):
         def process(self, record: Record[Any, Any]) -> None:
             if record.value == b"stop":
                 one.log.fail["send"] = LogTimeout("away")
@@ -277,17 +251,6 @@ def test_should_give_rows_again_when_the_log_was_away_at_least_once(tmp_path: Pa
     assert one.process() == 0
     assert not one.task.is_process_ready(START_MS)
     assert (one.output(), one.commit()) == (["A", "B", "C"], {IN: 3})
-
-
-def test_should_be_corrupted_when_the_log_was_away_within_a_record_under_exactly_once(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
-    one.write(IN, "a", "b")
-    one.poll()
-    one.process(1)
-    one.log.fail["send"] = LogTimeout("away")
-    with pytest.raises(TaskCorrupted) as error:
-        one.process()
-    assert error.value.tasks == {one.task.id}
 
 
 @pytest.mark.parametrize("error", [ProducerFenced("f"), TaskMigrated("m"), ProcessorStateError("disk full")])

@@ -6,39 +6,37 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_runtime.common.errors import TaskCorrupted
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING
-from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.standby_task import StandbyTask
 from tests.examples import share
-from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, Count, RunningTask
+from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, RunningTask, counting
 
 STEPS = st.sampled_from(
     ["write", "poll", "process", "process", "commit", "crash", "stop", "suspend", "recycle", "abort"]
 )
 
 
-def counting() -> Topology:
-    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
-    topology.add_state_store(key_value_store("counts", STRING, LONG, persistent=False))
-    topology.add_processor("count", Count, "source", stores=["counts"])
-    return topology.add_sink("sink", "out", "count", key_serde=STRING, value_serde=STRING)
-
-
 class History:
-    """A task that counts by key, and those that come after it."""
+    """A task that counts by key, and those that come after it. `cache_bytes`: of the record cache; 0: it has none."""
 
-    def __init__(self, directory: Path, configs: Mapping[str, object]) -> None:
+    def __init__(self, directory: Path, configs: Mapping[str, object], cache_bytes: int) -> None:
         self.directory = directory
         self.configs = configs
         self.written = 0
-        self.one = RunningTask(directory, counting(), configs).start()
+        self.cache_bytes = cache_bytes
+        self.one = self.owner()
+
+    def owner(self, **after: Any) -> RunningTask:
+        cache = ThreadCache(self.cache_bytes) if self.cache_bytes else None
+        topology = counting(persistent=False, caching=cache is not None)
+        return RunningTask(self.directory, topology, self.configs, cache=cache, **after).start()
 
     def take(self, step: str) -> None:
         one = self.one
@@ -71,7 +69,7 @@ class History:
 
     def go_on(self) -> None:
         self.one.producer.close()
-        self.one = RunningTask(self.directory, counting(), self.configs, after=self.one).start()
+        self.one = self.owner(after=self.one)
 
     def recycle(self) -> None:
         one = self.one
@@ -81,9 +79,7 @@ class History:
         standby.initialize_if_needed()
         standby.suspend()
         one.producer.close()
-        self.one = RunningTask(
-            self.directory, counting(), self.configs, after=one, state=standby.recycle_state()
-        ).start()
+        self.one = self.owner(after=one, state=standby.recycle_state())
 
     def abort(self) -> None:
         """Another task of the thread ends badly. What this one did in the transaction is not to be committed."""
@@ -111,10 +107,10 @@ class History:
 
 
 @share(0.6)
-@given(st.lists(STEPS, max_size=25))
-def test_should_count_every_record_exactly_once_whatever_happens(steps: list[str]) -> None:
+@given(st.lists(STEPS, max_size=25), st.sampled_from([0, 150, 1 << 20]))
+def test_should_count_every_record_exactly_once_whatever_happens(steps: list[str], cache_bytes: int) -> None:
     with TemporaryDirectory() as directory:
-        history = History(Path(directory), EXACTLY_ONCE)
+        history = History(Path(directory), EXACTLY_ONCE, cache_bytes)
         for step in ["write", *steps]:
             history.take(step)
         history.end()
@@ -125,10 +121,10 @@ def test_should_count_every_record_exactly_once_whatever_happens(steps: list[str
 
 
 @share(0.4)
-@given(st.lists(STEPS, max_size=25))
-def test_should_count_every_record_at_least_once_whatever_happens(steps: list[str]) -> None:
+@given(st.lists(STEPS, max_size=25), st.sampled_from([0, 150, 1 << 20]))
+def test_should_count_every_record_at_least_once_whatever_happens(steps: list[str], cache_bytes: int) -> None:
     with TemporaryDirectory() as directory:
-        history = History(Path(directory), {})
+        history = History(Path(directory), {}, cache_bytes)
         for step in ["write", *steps]:
             history.take(step)
         history.end()

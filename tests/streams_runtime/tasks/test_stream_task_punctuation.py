@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.common.errors import ProcessingFailed, TaskCorrupted
+from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.records import Record
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import (
@@ -18,8 +18,7 @@ from streams_runtime.processors.api import (
     PunctuationType,
 )
 from streams_runtime.processors.topology import Topology
-from streams_runtime.tasks.exception_handling import dead_letter
-from tests.streams_runtime.tasks.running_task import DEAD, EXACTLY_ONCE, IN, START_MS, RunningTask, Trouble
+from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, START_MS, RunningTask
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME
 
@@ -79,21 +78,6 @@ def at_wall_clock(one: RunningTask, made: Ticking, *advances: int) -> list[list[
     return fired
 
 
-def test_should_punctuate_stream_time_first_at_the_first_record_then_every_interval(tmp_path: Path) -> None:
-    topology, made = ticking(plan_every(10, STREAM))
-    one = RunningTask(tmp_path, topology).start()
-    assert not one.task.maybe_punctuate_stream_time()
-    assert at_stream_times(one, made, 7, 9, 10, 12, 45, 49, 50) == [[7], [], [10], [], [45], [], [50]]
-
-
-def test_should_punctuate_wall_clock_time_first_after_the_interval(tmp_path: Path) -> None:
-    topology, made = ticking(plan_every(10, WALL))
-    one = RunningTask(tmp_path, topology).start()
-    assert one.task.next_wall_clock_punctuation_ms() == START_MS + 10
-    assert at_wall_clock(one, made, 0, 9, 1, 9, 1, 35, 4, 1) == [[], [], [10], [], [20], [55], [], [60]]
-    assert one.task.next_wall_clock_punctuation_ms() == START_MS + 70
-
-
 def test_should_stop_when_cancelled_from_inside_the_callback(tmp_path: Path) -> None:
     def plan(made: Ticking) -> None:
         def punctuate(time_ms: int) -> None:
@@ -117,54 +101,6 @@ def test_should_need_a_commit_after_a_punctuation(tmp_path: Path) -> None:
     assert one.task.commit_needed()
     assert one.commit() == {}
     assert not one.task.commit_needed()
-
-
-def test_should_forward_from_a_punctuation_without_an_input_record(tmp_path: Path) -> None:
-    def plan(made: Ticking) -> None:
-        def punctuate(time_ms: int) -> None:
-            context = made.context
-            seen.append((context.record_metadata, context.headers, context.current_system_time_ms - START_MS))
-            seen.append(one.task.runtime.record_timestamp_ms - START_MS)
-            made.fired.append(time_ms)
-            context.forward(Record(b"k", b"tick", time_ms))
-
-        made.context.schedule(10, WALL, punctuate)
-
-    seen: list[object] = []
-    topology, made = ticking(plan)
-    one = RunningTask(tmp_path, topology).start()
-    one.write(IN, "x")
-    one.run()
-    at_wall_clock(one, made, 15)
-    assert seen == [(None, (), 15), 15]
-    assert one.output() == ["tick"]
-
-
-def failing(made: Ticking) -> None:
-    def punctuate(time_ms: int) -> None:
-        made.fired.append(time_ms)
-        raise Trouble("tick")
-
-    made.context.schedule(10, WALL, punctuate)
-
-
-def test_should_name_task_and_node_when_a_punctuation_fails(tmp_path: Path) -> None:
-    topology, made = ticking(failing)
-    one = RunningTask(tmp_path, topology).start()
-    with pytest.raises(ProcessingFailed) as error:
-        at_wall_clock(one, made, 10)
-    assert f"task=0_0, node=ticking, punctuation at {START_MS + 10}: " in str(error.value)
-    assert isinstance(error.value.__cause__, Trouble)
-
-
-def test_should_write_a_dead_letter_about_a_punctuation(tmp_path: Path) -> None:
-    topology, made = ticking(failing)
-    one = RunningTask(
-        tmp_path, topology, {"errors.dead.letter.queue.topic.name": "dead"}, processing_handler=dead_letter
-    ).start()
-    at_wall_clock(one, made, 10)
-    one.commit()
-    assert one.log.read(DEAD) == [(None, None, START_MS + 10)]
 
 
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])

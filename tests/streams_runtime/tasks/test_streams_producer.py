@@ -73,13 +73,6 @@ def test_should_do_nothing_when_there_is_nothing_to_commit(log: WatchedLog, tran
     assert log.calls == ["claim"]
 
 
-def test_should_commit_what_was_sent_when_no_offset_moved(log: WatchedLog) -> None:
-    producer = StreamsProducer(log, "app-0")
-    send(producer)
-    producer.commit()
-    assert log.read(OUT) == [(b"k", b"v", 7)]
-
-
 def test_should_write_everything_before_offsets_are_committed_at_least_once(log: WatchedLog) -> None:
     producer = StreamsProducer(log)
     send(producer)
@@ -136,25 +129,17 @@ def test_should_not_write_what_nobody_committed_when_it_is_given_up(
     assert log.read(OUT) == []
 
 
-def test_should_drop_what_was_sent_when_aborted(log: WatchedLog) -> None:
+@pytest.mark.parametrize(("drop", "opened"), [(StreamsProducer.abort, 1), (StreamsProducer.reset, 2)])
+def test_should_drop_what_was_sent_and_go_on_after_a_reset_with_a_new_producer(
+    log: WatchedLog, drop: Callable[[StreamsProducer], object], opened: int
+) -> None:
     producer = StreamsProducer(log, "app-0")
     send(producer, b"lost")
-    producer.abort()
-    assert (producer.aborts, producer.transaction_in_flight) == (1, False)
+    drop(producer)
+    assert (producer.aborts, producer.transaction_in_flight, producer.last_offsets()) == (1, False, {})
     send(producer, b"kept")
     producer.commit()
-    assert log.read(OUT) == [(b"k", b"kept", 7)]
-
-
-def test_should_open_a_new_producer_after_reset(log: WatchedLog) -> None:
-    producer = StreamsProducer(log, "app-0")
-    send(producer, b"lost")
-    producer.reset()
-    assert (producer.aborts, producer.last_offsets()) == (1, {})
-    send(producer, b"kept")
-    producer.commit()
-    assert log.read(OUT) == [(b"k", b"kept", 7)]
-    assert log.count("producer") == 2
+    assert (log.read(OUT), log.count("producer")) == ([(b"k", b"kept", 7)], opened)
 
 
 def test_should_become_task_migrated_when_a_newer_producer_has_its_id(log: WatchedLog) -> None:

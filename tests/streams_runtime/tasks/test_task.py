@@ -12,10 +12,10 @@ from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.local_run.topology_test_driver import MockClock
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.task import TaskDeadline, TaskDeadlines, raise_most_severe, with_task
-from streams_runtime.testing.topology_test_driver import MockClock
 from tests.streams_runtime.tasks import state_task
 
 TASK, OTHER = TaskId(0, 1), TaskId(0, 2)

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.metrics import InstanceMetrics
+from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.common.states import TaskState
+from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
+from streams_runtime.instance.tasks import AnyTask, Tasks
+from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import PunctuationType, Punctuator
-from streams_runtime.reporting.metrics import InstanceMetrics
-from streams_runtime.reporting.notices import NoticeBoard
-from streams_runtime.restore.restore_listener import SilentRestoreListener
-from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.word_counting import (
     LINES,
     PARTITIONS,
@@ -40,19 +42,13 @@ from tests.streams_runtime.word_counting import (
 APPLICATION = "app"
 SPLIT_0, SPLIT_1, COUNT_0, COUNT_1 = TaskId(0, 0), TaskId(0, 1), TaskId(1, 0), TaskId(1, 1)
 EVERYTHING = (SPLIT_0, SPLIT_1, COUNT_0, COUNT_1)
+EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
+SENTENCES = ["the cat and the dog"] * 20
 
 
-@dataclass(slots=True)
-class MovableClock:
-    """Stands still until it is moved."""
-
-    ms: int = 1_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
+def busy(*_: Any, **__: Any) -> NoReturn:
+    """What stands for a call that the log does not answer."""
+    raise LogTimeout("busy")
 
 
 def inputs(tasks: Iterable[TaskId]) -> dict[TaskId, frozenset[TopicPartition]]:
@@ -70,7 +66,7 @@ class Rig:
     directory: StateDirectory
     work: ThreadWork
     log: Log
-    clock: MovableClock
+    clock: ManualClock
     told: RememberingListener
     paused: threading.Event
     words: Counter[str] = field(default_factory=Counter)
@@ -157,7 +153,7 @@ def rig(
     **configs: Any,
 ) -> Rig:
     """`log`, `directory`: of another rig, whose instance or cluster this one shares."""
-    clock, told, paused = MovableClock(), RememberingListener(), threading.Event()
+    clock, told, paused = ManualClock(), RememberingListener(), threading.Event()
     shared = log if log is not None else InMemoryLog()
     if topics:
         create_topics(shared, APPLICATION)
@@ -183,3 +179,7 @@ def rig(
         )
     )
     return Rig(held, work, shared, clock, told, paused)
+
+
+MakeRig = Callable[..., Rig]
+"""Takes the guarantee, and what `rig` takes by name."""

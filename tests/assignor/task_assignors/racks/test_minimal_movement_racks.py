@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import DecisionLog
+from assignor.configs.pins import TaskWeights
 from assignor.explain import explain_placement
-from assignor.pins import TaskWeights
 from assignor.task_assignors.base import PlacementProblem
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
 from assignor.types import TaskId
 from tests.assignor.task_assignors.high_availability_cases import held, tasks
@@ -76,14 +76,6 @@ def test_should_keep_the_heavy_tasks_before_it_looks_at_racks() -> None:
     heavy = replace(case, configs=replace(MIN_TRAFFIC, minimal_movement_task_weights=weights))
     assert placed(case, MINIMAL)[0] == {1: ("0_0 0_3", ""), 2: ("0_1 0_2", "")}
     assert placed(heavy, MINIMAL)[0] == {1: ("0_1 0_2", ""), 2: ("0_0 0_3", "")}
-
-
-def test_should_put_standbys_where_their_changelogs_are() -> None:
-    configs = replace(MIN_TRAFFIC, num_standby_replicas=1)
-    changelogs = {"0_0": "b", "0_1": "c", "0_2": "a"}
-    sources = {"0_0": "a", "0_1": "b", "0_2": "c"}
-    case = problem(configs, {1: "a", 2: "b", 3: "c"}, sources, changelogs)
-    assert placed(case, MINIMAL)[0] == {1: ("0_0", "0_2"), 2: ("0_1", "0_0"), 3: ("0_2", "0_1")}
 
 
 def test_should_say_how_much_is_read_across_racks_where_a_task_goes() -> None:

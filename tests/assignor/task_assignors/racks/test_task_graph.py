@@ -1,8 +1,7 @@
-"""The flow of a rack-aware strategy: as cheap as it can be, and the one that a search without shortcuts finds."""
+"""The flow of a rack-aware strategy is as cheap as it can be. That it is the one Kafka finds, recordings show."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.task_assignors.racks.task_graph import Row, TaskGraph, first_owners, shares
-from tests.assignor.task_assignors.racks.plain_flow import plain_first_owners, plain_solution
 
 Case = tuple[list[int], list[range], list[Row], int, list[list[int]] | None]
+
+
+def total_cost(graph: TaskGraph) -> int:
+    return sum(row[client] for row, client in zip(graph.rows, graph.owner, strict=True))
 
 
 def least_cost(case: Case) -> int:
@@ -76,37 +78,8 @@ def with_shares(owner: Sequence[int], sizes: Sequence[int], rows: list[Row], cli
 def test_should_cost_no_more_than_networkx_finds(balanced: bool, data: st.DataObject) -> None:
     case = data.draw(cases(balanced))
     graph = solved(case)
-    assert graph.total_cost() == least_cost(case)
+    assert total_cost(graph) == least_cost(case)
     assert Counter(graph.owner) == Counter(case[0])
-
-
-@pytest.mark.parametrize("balanced", [False, True])
-@given(data=st.data())
-def test_should_find_what_a_search_without_shortcuts_finds(balanced: bool, data: st.DataObject) -> None:
-    case = data.draw(cases(balanced))
-    assert solved(case).owner == plain_solution(*case)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_should_find_the_same_in_groups_whose_passes_repeat(seed: int) -> None:
-    """Three racks, few kinds of tasks and many passes: most of these are left out."""
-    rng = random.Random(seed)
-    clients, sizes = rng.randint(4, 7), [rng.randint(8, 20), rng.randint(5, 16)]
-    tasks = sum(sizes)
-    owner = sorted(rng.randrange(clients) for _ in range(tasks))
-    racks = [rng.randrange(3) for _ in range(clients)]
-    replicas = [set(rng.sample(range(3), 2)) for _ in range(tasks)]
-    rows = shared(
-        [
-            tuple([10 * (racks[client] not in replicas[task]) + (client != owner[task]) for client in range(clients)])
-            for task in range(tasks)
-        ]
-    )
-    plain: Case = (owner, [range(tasks)], rows, clients, None)
-    for case in (plain, with_shares(owner, sizes, rows, clients)):
-        graph = solved(case)
-        assert graph.owner == plain_solution(*case)
-        assert graph.total_cost() == least_cost(case)
 
 
 @given(data=st.data())
@@ -117,7 +90,6 @@ def test_should_fill_the_shares_of_every_subtopology(data: st.DataObject) -> Non
     placed, groups, _, _, capacity = with_shares(owner, sizes, [()] * sum(sizes), clients)
     assert capacity is not None
     assert Counter(placed) == Counter(owner)
-    assert placed == plain_first_owners(groups, [Counter(owner)[client] for client in range(clients)], capacity)
     for members, share in zip(groups, capacity, strict=True):
         held = Counter(placed[task] for task in members)
         assert all(held[client] <= share[client] for client in range(clients))

@@ -5,26 +5,11 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, Producer
-from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0
+from streams_runtime.logs.base import Log, NewTopic, Producer
+from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, read_from
 
 ONE_BY_ONE, AS_COLUMNS = TopicPartition("one-by-one", 0), TopicPartition("as-columns", 0)
 Row = tuple[bytes | None, bytes | None]
-
-
-def everything(log: Log, partition: TopicPartition) -> list[tuple[int, bytes | None, bytes | None, int, object]]:
-    consumer = log.consumer()
-    consumer.assign([partition])
-    consumer.seek(partition, 0)
-    # a broker marks a committed transaction a moment later, and then it can be read
-    end = log.end_offsets([partition], IsolationLevel.READ_UNCOMMITTED)[partition]
-    found: list[tuple[int, bytes | None, bytes | None, int, object]] = []
-    while (consumer.position(partition) or 0) < end:
-        for batch in consumer.poll(1_000, 100_000):
-            headers = batch.headers or [()] * len(batch)
-            found += zip(batch.offsets, batch.keys, batch.values, batch.timestamps_ms, headers, strict=True)
-    consumer.close()
-    return found
 
 
 def send(producer: Producer, rows: list[Row]) -> None:
@@ -51,9 +36,9 @@ def test_should_write_the_same_records(log: Log, transactional_id: str | None) -
     if transactional_id is not None:
         producer.commit_transaction()
     producer.close()
-    written = everything(log, AS_COLUMNS)
+    written = read_from(log, AS_COLUMNS)
     assert len(written) == 10_022
-    assert written == everything(log, ONE_BY_ONE)
+    assert written == read_from(log, ONE_BY_ONE)
 
 
 def test_should_say_what_a_topic_takes(log: Log) -> None:

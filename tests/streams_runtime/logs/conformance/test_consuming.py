@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from streams_runtime.logs.base import IsolationLevel, Log
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import Log
 from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of, write
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, reading, records_of, write
 
 LONG_MS = 30_000
 
@@ -33,12 +34,18 @@ def test_should_give_records_from_the_position_on_and_move_it(log: Log) -> None:
     assert [record.offset for record in records_of(consumer.poll(0, 100))] == [9]
 
 
+def test_should_give_what_it_is_sent_back_to_in_the_middle_of_a_batch(log: Log) -> None:
+    write(log, T0, b"1", b"2", b"3")
+    consumer = reading(log, T0)
+    assert [r.value for r in records_of(consumer.poll(0, 1))] == [b"1"]
+    consumer.seek(T0, 0)
+    assert [r.value for r in records_of(consumer.poll(0, 10))] == [b"1", b"2", b"3"]
+
+
 def test_should_give_one_batch_a_partition_with_a_range_of_offsets_when_they_are_dense(log: Log) -> None:
     write(log, T0, b"1", b"2")
     write(log, T0, b"3")
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     (batch,) = consumer.poll(0, 100)
     assert batch.offsets == range(3)
     assert batch.headers is None
@@ -47,10 +54,7 @@ def test_should_give_one_batch_a_partition_with_a_range_of_offsets_when_they_are
 def test_should_keep_position_and_pause_of_partitions_that_stay(log: Log) -> None:
     write(log, T0, b"1", b"2")
     write(log, T1, b"3")
-    consumer = log.consumer()
-    consumer.assign([T0, C0])
-    consumer.seek(T0, 0)
-    consumer.seek(C0, 0)
+    consumer = reading(log, T0, C0)
     assert len(records_of(consumer.poll(0, 1))) == 1
     consumer.pause([C0])
     consumer.assign([C0, T0, T1])
@@ -68,10 +72,7 @@ def test_should_keep_position_and_pause_of_partitions_that_stay(log: Log) -> Non
 def test_should_give_nothing_of_a_paused_partition_until_it_is_resumed(log: Log) -> None:
     write(log, T0, b"1", b"2", b"3")
     write(log, T1, b"4")
-    consumer = log.consumer()
-    consumer.assign([T0, T1])
-    consumer.seek(T0, 0)
-    consumer.seek(T1, 0)
+    consumer = reading(log, T0, T1)
     consumer.pause([T1])
     assert [r.value for r in records_of(consumer.poll(0, 1))] == [b"1"]
     consumer.pause([T0])  # in the middle of a batch
@@ -102,10 +103,7 @@ def test_should_share_a_poll_equally_and_give_to_others_what_one_does_not_need(l
     write(log, T0, *[b"x"] * 100)
     write(log, T1, *[b"x"] * 3)
     write(log, C0, *[b"x"] * 100)
-    consumer = log.consumer()
-    consumer.assign([T0, T1, C0])
-    for partition in (T0, T1, C0):
-        consumer.seek(partition, 0)
+    consumer = reading(log, T0, T1, C0)
     given = {batch.partition: len(batch) for batch in consumer.poll(0, 31)}
     assert given == {T0: 14, T1: 3, C0: 14}
 
@@ -116,10 +114,7 @@ def test_should_let_partitions_take_turns_when_a_poll_gives_fewer_records_than_t
     write(log, T0, *[b"x"] * 50)
     write(log, T1, *[b"x"] * 5)
     write(log, C0, *[b"x"] * 50)
-    consumer = log.consumer()
-    consumer.assign([T0, T1, C0])
-    for partition in (T0, T1, C0):
-        consumer.seek(partition, 0)
+    consumer = reading(log, T0, T1, C0)
     given = [consumer.poll(0, 1)[0].partition for _ in range(6)]
     assert sorted(given) == [C0, C0, T0, T0, T1, T1]
 
@@ -148,31 +143,15 @@ def test_should_name_positions_before_the_first_and_behind_the_last_record(log: 
 def test_should_name_a_position_that_fell_out_of_range_while_its_batch_was_half_given(own_log: Log) -> None:
     """A consumer on a broker still gives what it had fetched before: see the next test."""
     write(own_log, T0, *[b"x"] * 10)
-    consumer = own_log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(own_log, T0)
     consumer.poll(0, 2)
     own_log.delete_records({T0: 5})
     with pytest.raises(OffsetOutOfRange, match="no such offset: topic-0 at 2"):
         consumer.poll(0, 2)
 
 
-def test_should_name_a_position_that_fell_out_of_range_before_it_was_read(log: Log) -> None:
-    write(log, T0, *[b"x"] * 10)
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 2)
-    log.delete_records({T0: 5})
-    with pytest.raises(OffsetOutOfRange, match="no such offset: topic-0 at 2"):
-        consumer.poll(0, 2)
-    consumer.seek(T0, 5)
-    assert [record.offset for record in records_of(consumer.poll(0, 2))] == [5, 6]
-
-
 def test_should_wait_for_the_first_record(log: Log) -> None:
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     begun = time.monotonic()
     writer = threading.Timer(0.05, lambda: write(log, T0, b"late"))
     writer.start()
@@ -182,25 +161,16 @@ def test_should_wait_for_the_first_record(log: Log) -> None:
     assert 0.04 < time.monotonic() - begun < 5
 
 
-def test_should_return_empty_at_the_time_out(log: Log) -> None:
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+@pytest.mark.parametrize("partitions", [[T0], []], ids=["assigned", "nothing assigned"])
+def test_should_return_empty_at_the_time_out(log: Log, partitions: list[TopicPartition]) -> None:
+    consumer = reading(log, *partitions)
     begun = time.monotonic()
     assert consumer.poll(30, 10) == []
     assert 0.029 < time.monotonic() - begun < 5
 
 
-def test_should_wait_too_when_nothing_is_assigned(log: Log) -> None:
-    begun = time.monotonic()
-    assert log.consumer().poll(30, 10) == []
-    assert 0.029 < time.monotonic() - begun < 5
-
-
 def test_should_return_at_once_after_wakeup(log: Log) -> None:
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     waker = threading.Timer(0.05, consumer.wakeup)
     waker.start()
     begun = time.monotonic()
@@ -214,25 +184,13 @@ def test_should_return_at_once_after_wakeup(log: Log) -> None:
 
 def test_should_keep_a_wakeup_for_the_next_poll_that_would_wait(log: Log) -> None:
     write(log, T0, b"1")
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     consumer.wakeup()
     assert len(consumer.poll(LONG_MS, 10)) == 1
     assert consumer.poll(0, 10) == []
     begun = time.monotonic()
     assert consumer.poll(LONG_MS, 10) == []
     assert time.monotonic() - begun < 5
-
-
-@pytest.mark.parametrize("isolation", list(IsolationLevel))
-def test_should_read_the_same_from_two_consumers(log: Log, isolation: IsolationLevel) -> None:
-    write(log, T0, b"1", b"2")
-    consumers = [log.consumer(isolation) for _ in range(2)]
-    for consumer in consumers:
-        consumer.assign([T0])
-        consumer.seek(T0, 0)
-    assert [[r.value for r in records_of(consumer.poll(0, 10))] for consumer in consumers] == [[b"1", b"2"]] * 2
 
 
 def test_should_refuse_to_poll_when_closed_or_for_no_record_at_all(log: Log) -> None:

@@ -10,7 +10,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.log_errors import CommitFenced, OffsetOutOfRange, UnknownTopicOrPartition
-from tests.streams_runtime.logs.reading_and_writing import T0, T1, offsets, values_of, write
+from tests.streams_runtime.logs.reading_and_writing import T0, T1, offsets, reading, values_of, write
 
 
 def test_should_delete_a_topic_with_its_records(log: Log) -> None:
@@ -57,9 +57,7 @@ def test_should_delete_nothing_when_one_of_the_topics_is_not_there(log: Log) -> 
 
 def test_should_tell_a_consumer_that_its_topic_is_gone_or_another_one(own_log: Log) -> None:
     write(own_log, T0, b"0", b"1")
-    consumer = own_log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(own_log, T0)
     assert len(consumer.poll(0, 10)[0]) == 2
     own_log.delete_topics(["topic"])
     with pytest.raises(UnknownTopicOrPartition):

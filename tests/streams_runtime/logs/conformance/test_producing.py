@@ -13,14 +13,12 @@ from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, LogError, RecordTooLarge
 from tests.streams_runtime.logs.reading_and_writing import (
     C0,
-    NOW_MS,
     T0,
     T1,
     Read,
     ends_when_written,
     read_from,
     values_of,
-    write,
 )
 
 
@@ -96,13 +94,6 @@ def test_should_show_nothing_of_a_transaction_that_must_not_linger(log: Log) -> 
     producer.close()
 
 
-def test_should_keep_every_record_when_there_are_many_of_all_sizes(log: Log) -> None:
-    values = [bytes([number % 256]) * (number * 37 % 3_000) for number in range(10_000)]
-    write(log, T0, *values)
-    assert [record.value for record in read_from(log, T0)] == values
-    assert [record.offset for record in read_from(log, T0, 9_990)] == list(range(9_990, 10_000))
-
-
 def test_should_refuse_a_record_that_is_too_large_and_go_on(log: Log) -> None:
     small = TopicPartition("small", 0)
     log.create_topics([NewTopic("small", 1, {"max.message.bytes": "100"})])
@@ -125,22 +116,6 @@ def test_should_refuse_a_record_without_key_when_its_topic_is_compacted(log: Log
         producer.send(C0, None, b"v", 0)
     producer.close()
     assert log.end_offsets([C0]) == {C0: 0}
-
-
-def test_should_refuse_a_negative_timestamp(log: Log) -> None:
-    with pytest.raises(InvalidRecord, match="record for topic-0 has the timestamp -1; it must not be negative"):
-        log.producer().send(T0, b"k", b"v", -1)
-
-
-def test_should_keep_headers_when_only_some_records_have_any(log: Log) -> None:
-    producer = log.producer()
-    producer.send(T0, b"k", b"1", NOW_MS)
-    producer.send(T0, b"k", b"2", NOW_MS, (("ä", b"x"),))
-    producer.send(T0, b"k", b"3", NOW_MS)
-    producer.flush()
-    producer.send(T0, b"k", b"4", NOW_MS)
-    producer.flush()
-    assert [record.headers for record in read_from(log, T0)] == [(), (("ä", b"x"),), (), ()]
 
 
 def test_should_not_begin_a_transaction_without_a_transactional_id(log: Log) -> None:
@@ -193,6 +168,7 @@ def test_should_refuse_a_timestamp_that_is_too_far_from_the_clock_and_go_on(log:
         (b"k", b"v", 5.0, ()),
         (b"k", b"v", True, ()),
         (b"k", b"v", None, ()),
+        (b"k", b"v", -1, ()),
         (b"k", b"v", 2**63, ()),
         (b"k", b"v", 5, (("trace", "abc"),)),
         (b"k", b"v", 5, ((b"trace", b"abc"),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from streams_runtime.logs.base import Log, OffsetAndMetadata
-from tests.streams_runtime.logs.reading_and_writing import T0, T1, Read, read_from, records_of
+from tests.streams_runtime.logs.reading_and_writing import T0, T1, Read, read_from, reading, records_of
 
 
 def test_should_keep_each_transaction_together_when_threads_write_at_the_same_time(log: Log) -> None:
@@ -20,9 +20,7 @@ def test_should_keep_each_transaction_together_when_threads_write_at_the_same_ti
             producer.commit_transaction([(claim, {T0: OffsetAndMetadata(number + 1)})])
 
     def follow() -> list[Read]:
-        consumer = log.consumer()
-        consumer.assign([T0])
-        consumer.seek(T0, 0)
+        consumer = reading(log, T0)
         records: list[Read] = []
         while len(records) < 4 * 60:
             records += records_of(consumer.poll(10_000, 7))

@@ -9,7 +9,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
 from streams_runtime.logs.log_errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
-from tests.streams_runtime.logs.reading_and_writing import T0, T1, values_of, write
+from tests.streams_runtime.logs.reading_and_writing import T0, T1, reading, values_of, write
 
 MISSING = TopicPartition("topic", 2)
 NO_TOPIC = TopicPartition("no-topic", 0)
@@ -85,10 +85,7 @@ def _produce(log: Log, partition: TopicPartition) -> None:
 
 
 def _consume(log: Log, partition: TopicPartition) -> None:
-    consumer = log.consumer()
-    consumer.assign([T0, partition])
-    consumer.seek(T0, 0)
-    consumer.seek(partition, 0)
+    consumer = reading(log, T0, partition)
     for _ in range(100):  # a broker on a busy machine may not have said yet which partitions there are
         consumer.poll(100, 1)
 

@@ -135,25 +135,3 @@ def test_should_refuse_what_is_out_of_turn(log: Log) -> None:
     producer.close()
     with pytest.raises(LogError, match="the producer is closed"):
         producer.begin_transaction()
-
-
-def test_should_not_mix_records_of_one_transaction_into_the_next(log: Log) -> None:
-    producer = log.producer("id")
-    for values in ([b"1", b"2"], [b"3"]):
-        producer.begin_transaction()
-        for value in values:
-            producer.send(T0, b"k", value, 0)
-        producer.commit_transaction()
-    assert [value for _, value in values_of(log, T0)] == [b"1", b"2", b"3"]
-
-
-def test_should_hold_a_transaction_that_is_much_larger_than_a_batch(log: Log) -> None:
-    producer = log.producer("id")
-    producer.begin_transaction()
-    for number in range(3_000):
-        producer.send(T0, b"%d" % number, bytes(1_000), number)
-    assert log.end_offsets([T0]) == {T0: 0}
-    producer.commit_transaction()
-    assert [(record.offset, record.key, record.timestamp_ms) for record in read_from(log, T0)] == [
-        (number, b"%d" % number, number) for number in range(3_000)
-    ]

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import resource
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.log_errors import CommitFenced, ProducerFenced
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, records_of
-
-
-def say(*words: object) -> None:
-    sys.stdout.write(" ".join(map(str, words)) + "\n")  # one write: a line is there as a whole or not at all
-    sys.stdout.flush()
+from tests.streams_runtime.logs.processes import RunningProgram, running_program, say
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, reading, records_of
 
 
 def write_transactions(directory: Path, name: str, count: int) -> None:
@@ -43,16 +38,13 @@ def write_until_fenced(directory: Path, name: str, _: int) -> None:
     """Commits, prints a line, and waits for a line before the next transaction."""
     log = EmbeddedLog(directory)
     claim = log.claim("group", [T0])
-    producer = log.producer(name or None)
+    producer = log.producer(name)
     say("ready")
     for number, _line in enumerate(sys.stdin):
         try:
-            if name:
-                producer.begin_transaction()
-                producer.send(T0, b"zombie", b"%d" % number, 0)
-                producer.commit_transaction([(claim, {T0: OffsetAndMetadata(number)})])
-            else:
-                producer.commit_offsets([(claim, {T0: OffsetAndMetadata(number)})])
+            producer.begin_transaction()
+            producer.send(T0, b"zombie", b"%d" % number, 0)
+            producer.commit_transaction([(claim, {T0: OffsetAndMetadata(number)})])
         except (ProducerFenced, CommitFenced) as error:
             say(type(error).__name__)
             return
@@ -69,9 +61,7 @@ def hold_write_lock(directory: Path, _: str, __: int) -> None:
 
 def follow(directory: Path, _: str, count: int) -> None:
     """Prints the time at which it got each record."""
-    consumer = EmbeddedLog(directory).consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(EmbeddedLog(directory), T0)
     say("ready")
     given = 0
     while given < count:
@@ -91,9 +81,7 @@ def compact_for_ever(directory: Path, topic: str, _: int) -> None:
 def read_and_compact(directory: Path, _: str, __: int) -> None:
     """Prints how many records there were, and by how many KiB its peak memory has grown."""
     log = EmbeddedLog(directory)
-    consumer = log.consumer()
-    consumer.assign([C0])
-    consumer.seek(C0, 0)
+    consumer = reading(log, C0)
     count = 0
 
     def read_all() -> None:
@@ -117,46 +105,9 @@ PROGRAMS: dict[str, Callable[[Path, str, int], None]] = {
 }
 
 
-class Running:
-    """One of the programs above, in its own process."""
-
-    def __init__(self, program: str, directory: Path, name: str = "", count: int = 0) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__, program, str(directory), name, str(count)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def rest(self) -> list[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout.read().splitlines()
-
-    def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@contextmanager
-def running(program: str, directory: Path, name: str = "", count: int = 0) -> Iterator[Running]:
-    """Kills the program at the end if it is still running."""
-    started = Running(program, directory, name, count)
-    try:
-        yield started
-    finally:
-        started.kill()
-        for stream in (started.process.stdin, started.process.stdout):
-            assert stream is not None
-            stream.close()
+def running(program: str, directory: Path, name: str = "", count: int = 0) -> AbstractContextManager[RunningProgram]:
+    """One of the programs above."""
+    return running_program(__name__, program, directory, name, count)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, TopicDescription
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.embedded.connections import as_log_errors
-from streams_runtime.logs.log_errors import LogError, ProducerFenced
+from streams_runtime.logs.log_errors import LogError
 from tests.streams_runtime.logs.embedded.programs import running
 from tests.streams_runtime.logs.reading_and_writing import (
     C0,
@@ -21,6 +23,7 @@ from tests.streams_runtime.logs.reading_and_writing import (
     compact,
     offsets,
     read_from,
+    reading,
     values_of,
     write,
     write_pairs,
@@ -63,45 +66,38 @@ def test_should_have_an_id_of_its_own_for_as_long_as_it_is_there(tmp_path: Path,
     assert ids[0] == ids[1] != ids[2]
 
 
-def test_should_fence_across_two_openings_in_one_process(log: EmbeddedLog, directory: Path) -> None:
-    zombie = log.producer("id")
-    zombie.begin_transaction()
-    zombie.send(T0, b"k", b"v", 0)
-    again = EmbeddedLog(directory)
-    again.producer("id")
-    with pytest.raises(ProducerFenced):
-        zombie.commit_transaction()
-    again.close()
-
-
-def test_should_refuse_tables_of_a_version_that_it_does_not_know(log: EmbeddedLog, directory: Path) -> None:
-    with sqlite3.connect(directory / "log.sqlite") as connection:
+def _with_another_version(directory: Path) -> None:
+    EmbeddedLog(directory).close()
+    with closing(sqlite3.connect(directory / "log.sqlite")) as connection:
         connection.execute("PRAGMA user_version=2")
-    connection.close()
-    with pytest.raises(LogError, match="has tables of version 2, and this program knows version 1 only"):
-        EmbeddedLog(directory)
 
 
-def test_should_refuse_a_sqlite_file_of_somebody_else(directory: Path) -> None:
+def _of_somebody_else(directory: Path) -> None:
     directory.mkdir()
-    with sqlite3.connect(directory / "log.sqlite") as connection:
+    with closing(sqlite3.connect(directory / "log.sqlite")) as connection:
         connection.execute("CREATE TABLE theirs (x)")
-    connection.close()
-    with pytest.raises(LogError, match=r"log\.sqlite is a SQLite file, but not a log of this program"):
-        EmbeddedLog(directory)
 
 
-def test_should_refuse_a_file_that_is_no_database(directory: Path) -> None:
+def _that_is_no_database(directory: Path) -> None:
     directory.mkdir()
     (directory / "log.sqlite").write_bytes(b"not a database" * 1_000)
-    with pytest.raises(LogError, match=r"log\.sqlite cannot be used: file is not a database"):
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (_with_another_version, "has tables of version 2, and this program knows version 1 only"),
+        (_of_somebody_else, r"log\.sqlite is a SQLite file, but not a log of this program"),
+        (_that_is_no_database, r"log\.sqlite cannot be used: file is not a database"),
+        (Path.touch, r"log cannot be used: .*File exists"),
+    ],
+)
+def test_should_refuse_what_is_no_log_of_this_program(
+    directory: Path, make: Callable[[Path], None], message: str
+) -> None:
+    make(directory)
+    with pytest.raises(LogError, match=message):
         EmbeddedLog(directory)
-
-
-def test_should_refuse_a_directory_that_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(LogError, match=r"file cannot be used: .*File exists"):
-        EmbeddedLog(tmp_path / "file")
 
 
 def test_should_make_the_file_anew_when_its_maker_died_before_it_had_tables(directory: Path) -> None:
@@ -120,9 +116,7 @@ def test_should_say_which_batch_is_broken(log: EmbeddedLog, directory: Path) -> 
     with sqlite3.connect(directory / "log.sqlite") as connection:
         connection.execute("UPDATE batches SET payload=zeroblob(100) WHERE base_offset=2")
     connection.close()
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     with pytest.raises(LogError, match="batch of topic-0 at offset 2 cannot be read: its checksum is wrong"):
         consumer.poll(0, 10)
     assert consumer.position(T0) == 0
@@ -130,9 +124,7 @@ def test_should_say_which_batch_is_broken(log: EmbeddedLog, directory: Path) -> 
 
 
 def test_should_say_so_when_the_file_is_taken_away(log: EmbeddedLog, directory: Path) -> None:
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     for file in directory.glob("log.sqlite*"):
         file.unlink()
     with pytest.raises(LogError, match=r"log\.sqlite cannot be used: unable to open database file"):
@@ -160,7 +152,7 @@ def test_should_not_let_the_write_ahead_log_grow_for_ever_when_there_are_always_
     log: EmbeddedLog, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log._writer, "_empty_at_bytes", 1_000_000)
-    monkeypatch.setattr("streams_runtime.logs.embedded.writes._LARGEST_WAL_BYTES", 1_000_000)
+    monkeypatch.setattr("streams_runtime.logs.embedded.reads_and_writes._LARGEST_WAL_BYTES", 1_000_000)
     done = threading.Event()
 
     def read_for_ever() -> None:

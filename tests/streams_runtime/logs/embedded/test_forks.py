@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streams_runtime.logs.embedded import EmbeddedLog
-from tests.streams_runtime.logs.reading_and_writing import T0, records_of, values_of, write
+from tests.streams_runtime.logs.reading_and_writing import T0, reading, records_of, values_of, write
 
 
 def in_child(work: Callable[[], None]) -> int:
@@ -32,9 +32,7 @@ def ended_well(child: int) -> bool:
 
 def test_should_work_in_parent_and_child_when_it_was_in_use_before_the_fork(log: EmbeddedLog) -> None:
     write(log, T0, b"parent")
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     assert len(consumer.poll(0, 10)) == 1
 
     def work() -> None:

@@ -16,7 +16,8 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.log_errors import LogTimeout
-from tests.streams_runtime.logs.embedded.programs import Running, running
+from tests.streams_runtime.logs.embedded.programs import running
+from tests.streams_runtime.logs.processes import RunningProgram
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, read_from, values_of, write, write_pairs
 
 
@@ -34,17 +35,6 @@ def check_transactions(log: EmbeddedLog, names: list[str]) -> None:
         assert all(records[at].key == records[at + 1].key for at in range(0, len(records), 2))
 
 
-def test_should_keep_transactions_whole_when_processes_write_at_the_same_time(
-    log: EmbeddedLog, directory: Path
-) -> None:
-    names = ["one", "two", "three"]
-    with ExitStack() as stack:
-        for process in [stack.enter_context(running("write_transactions", directory, name, 60)) for name in names]:
-            assert len(process.rest()) == 61
-    check_transactions(log, names)
-    assert log.end_offsets([T0, T1]) == {T0: 360, T1: 360}
-
-
 def test_should_have_all_or_nothing_of_a_transaction_when_its_process_is_killed_in_the_middle_of_commits(
     log: EmbeddedLog, directory: Path
 ) -> None:
@@ -59,7 +49,7 @@ def test_should_have_all_or_nothing_of_a_transaction_when_its_process_is_killed_
                 for _ in range(chance.randint(1, 12)):
                     process.line()
                 time.sleep(chance.random() / 500)  # anywhere within a commit
-                process.process.send_signal(signal.SIGKILL)
+                process.signal(signal.SIGKILL)
             said = [[int(line.split()[1]) for line in process.rest()] for process in (first, second)]
         check_transactions(log, ["one", "two"])
         for name, numbers in zip(("one", "two"), said, strict=True):
@@ -84,17 +74,6 @@ def test_should_fence_a_zombie_in_another_process(log: EmbeddedLog, directory: P
         assert zombie.line() == error
     assert values_of(log, T0) == [(0, b"0")]
     assert log.committed_offsets("group", [T0]) == {T0: OffsetAndMetadata(0)}
-
-
-def test_should_fence_offsets_of_a_zombie_without_transactions(log: EmbeddedLog, directory: Path) -> None:
-    with running("write_until_fenced", directory) as zombie:
-        assert zombie.line() == "ready"
-        zombie.go_on()
-        assert zombie.line() == "committed"
-        log.producer().commit_offsets([(log.claim("group", [T0]), {T0: OffsetAndMetadata(5)})])
-        zombie.go_on()
-        assert zombie.line() == "CommitFenced"
-    assert log.committed_offsets("group", [T0]) == {T0: OffsetAndMetadata(5)}
 
 
 def test_should_see_records_of_another_process_within_milliseconds(log: EmbeddedLog, directory: Path) -> None:
@@ -171,7 +150,7 @@ def test_should_lose_nothing_when_a_process_is_killed_while_it_compacts(log: Emb
 
 
 def test_should_compact_while_other_processes_write(log: EmbeddedLog, directory: Path) -> None:
-    both: list[Running] = []
+    both: list[RunningProgram] = []
     with ExitStack() as stack:
         both += [stack.enter_context(running("compact_for_ever", directory, "changelog")) for _ in range(2)]
         for compactor in both:

@@ -11,10 +11,10 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Consumer
-from streams_runtime.logs.embedded import EmbeddedLog, reads
-from streams_runtime.logs.embedded.reads import EmbeddedSource
+from streams_runtime.logs.embedded import EmbeddedLog, reads_and_writes
+from streams_runtime.logs.embedded.reads_and_writes import EmbeddedSource
 from streams_runtime.logs.log_errors import OffsetOutOfRange, UnknownTopicOrPartition
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of, write
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, reading, records_of, write
 
 
 @pytest.fixture
@@ -87,18 +87,16 @@ def test_should_read_bounds_again_only_after_a_change_or_for_other_partitions(
     log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[TopicPartition]] = []
-    bounds_of = reads.bounds_of
+    bounds_of = reads_and_writes.bounds_of
 
     def noting(connection: Any, known: Mapping[TopicPartition, Any]) -> Any:
         asked.append(list(known))
         return bounds_of(connection, known)
 
-    monkeypatch.setattr(reads, "bounds_of", noting)
+    monkeypatch.setattr(reads_and_writes, "bounds_of", noting)
     write(log, T0, *[b"x"] * 6)
     write(log, T1, *[b"x"] * 6)
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     assert [len(consumer.poll(0, 1)) for _ in range(3)] == [1, 1, 1]
     assert asked == [[T0]]
     consumer.assign([T0, T1])
@@ -121,9 +119,7 @@ def test_should_read_on_after_a_poll_of_a_topic_that_another_process_has_deleted
     other = EmbeddedLog(directory)
     other.delete_topics([C0.topic])
     other.close()
-    consumer = log.consumer()
-    consumer.assign([T0])
-    consumer.seek(T0, 0)
+    consumer = reading(log, T0)
     assert len(consumer.poll(0, 1)) == 1
     consumer.assign([C0])
     consumer.seek(C0, 0)
@@ -137,16 +133,16 @@ def test_should_read_on_after_a_poll_of_a_topic_that_another_process_has_deleted
 def test_should_notice_an_append_that_came_while_a_snapshot_began(
     log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data_version = reads._data_version
+    data_version = reads_and_writes._data_version
 
     def overtaken(connection: Any) -> int:
         version = data_version(connection)
-        monkeypatch.setattr(reads, "_data_version", data_version)
+        monkeypatch.setattr(reads_and_writes, "_data_version", data_version)
         write(log, T0, b"just after")
         return version
 
     consumer = at_the_end(log, T0)
-    monkeypatch.setattr(reads, "_data_version", overtaken)
+    monkeypatch.setattr(reads_and_writes, "_data_version", overtaken)
     assert values(consumer) == []
     assert values(consumer) == [b"just after"]
 
@@ -185,3 +181,13 @@ def test_should_not_look_again_and_again_without_a_partition(
     consumer.wakeup()
     assert consumer.poll(10_000, 1) == []
     assert (snapshots, waits) == ([], [])
+
+
+def test_should_still_know_its_partitions_when_the_log_is_closed(log: EmbeddedLog) -> None:
+    """Another thread may close the log while a consumer's own thread looks at its positions."""
+    write(log, T0, b"1", b"2")
+    consumer = reading(log, T0)
+    assert len(consumer.poll(0, 1)) == 1
+    consumer.pause([T0])
+    log.close()
+    assert (consumer.assignment(), consumer.position(T0), consumer.paused()) == (frozenset((T0,)), 1, frozenset((T0,)))

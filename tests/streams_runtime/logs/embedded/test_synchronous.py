@@ -11,7 +11,7 @@ import pytest
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.embedded import connections
 from streams_runtime.logs.opening import open_log
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, read_from, write, write_pairs
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, read_from, reading, write, write_pairs
 
 NORMAL, FULL = 1, 2
 """As SQLite counts them."""
@@ -36,9 +36,7 @@ def test_should_open_every_connection_as_the_address_says(
         write(log, T0, b"1")
         write_pairs(log, C0, (b"k", b"1"), (b"k", b"2"))
         log.maintain()
-        consumer = log.consumer()
-        consumer.assign([T0])
-        consumer.seek(T0, 0)
+        consumer = reading(log, T0)
         consumer.poll(0, 10)
 
         levels = [each.execute("PRAGMA synchronous").fetchone()[0] for each in opened]

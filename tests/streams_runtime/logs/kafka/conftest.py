@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from assignor.types import TopicPartition
+from kafka_client.connections import Connections
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from tests.oracle.broker import Broker
@@ -27,6 +29,20 @@ def partition(log: KafkaLog) -> TopicPartition:
     name = f"log-{uuid.uuid4().hex[:12]}"
     log.create_topics([NewTopic(name, 1)])
     return TopicPartition(name, 0)
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all requests of this process, in their order."""
+    sent: list[str] = []
+    send = Connections.send
+
+    async def noted(self: Connections, request: Any, node_id: int | None = None) -> Any:
+        sent.append(type(request).__name__.removesuffix("Request"))
+        return await send(self, request, node_id)
+
+    monkeypatch.setattr(Connections, "send", noted)
+    return sent
 
 
 @pytest.fixture(scope="package")

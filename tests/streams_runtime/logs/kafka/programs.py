@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.kafka.producer import KafkaProducer
 from streams_runtime.logs.log_errors import CommitFenced, LogError, ProducerFenced
-
-
-def say(*words: object) -> None:
-    sys.stdout.write(" ".join(map(str, words)) + "\n")  # one write: a line is there as a whole or not at all
-    sys.stdout.flush()
+from tests.streams_runtime.logs.processes import RunningProgram, running_program, say
 
 
 def hold_a_transaction_open(log: KafkaLog, name: str, _: int) -> None:
@@ -93,49 +88,9 @@ PROGRAMS: dict[str, Callable[[KafkaLog, str, int], None]] = {
 }
 
 
-class Running:
-    """One of the programs above, in its own process."""
-
-    def __init__(self, program: str, servers: str, name: str, number: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__, program, servers, name, str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def rest(self) -> list[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout.read().splitlines()
-
-    def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def signal(self, which: signal.Signals) -> None:
-        self.process.send_signal(which)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@contextmanager
-def running(program: str, servers: str, name: str, number: int = 0) -> Iterator[Running]:
-    """Kills the program at the end if it is still running."""
-    started = Running(program, servers, name, number)
-    try:
-        yield started
-    finally:
-        started.kill()
-        for stream in (started.process.stdin, started.process.stdout):
-            assert stream is not None
-            stream.close()
+def running(program: str, servers: str, name: str, number: int = 0) -> AbstractContextManager[RunningProgram]:
+    """One of the programs above."""
+    return running_program(__name__, program, servers, name, number)
 
 
 if __name__ == "__main__":

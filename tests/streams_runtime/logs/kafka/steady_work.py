@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
+from streams_runtime.logs.log_errors import LogTimeout
 from tests.streams_runtime.logs.reading_and_writing import read_from
 
 LONGEST_PAUSE_S = 30.0
@@ -131,3 +132,15 @@ def _now_ms() -> int:
     the sequence numbers of producers whose last record is older than producer.id.expiration.ms (one day).
     """
     return round(time.time() * 1_000)
+
+
+def until_answered(call: Callable[[], object]) -> None:
+    """Call again until the log has answered in time."""
+    give_up_at = time.monotonic() + 30
+    while True:
+        try:
+            call()
+        except LogTimeout:
+            assert time.monotonic() < give_up_at, "never answered"
+        else:
+            return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +12,7 @@ from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.log_errors import LogTimeout
 from tests.oracle.broker import Broker
-from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
+from tests.streams_runtime.logs.kafka.steady_work import until_answered
 from tests.streams_runtime.logs.reading_and_writing import read_from
 
 pytestmark = pytest.mark.kafka
@@ -29,20 +29,10 @@ def mortal(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     broker.stop()
 
 
-def test_should_lose_and_double_nothing_when_the_broker_is_killed(mortal: Broker) -> None:
-    log = KafkaLog(mortal.bootstrap_servers, PATIENT)
-    plain, atomic = _new_partitions(log, "killed")
-    work = SteadyWork(log, "group", "id", plain, [atomic])
-    with work.going_on():
-        mortal.kill()
-        mortal.start()
-        work.wait_for_a_step()
-    log.close()
-
-
 def test_should_time_out_while_the_broker_is_away_and_go_on_where_it_was(mortal: Broker) -> None:
     log = KafkaLog(mortal.bootstrap_servers, {**PATIENT, "default.api.timeout.ms": "1000"})
-    plain, atomic = _new_partitions(log, "away")
+    plain, atomic = TopicPartition("plain", 0), TopicPartition("atomic", 0)
+    until_answered(lambda: log.create_topics([NewTopic("plain", 1), NewTopic("atomic", 1)]))
     producer, transactional = log.producer(), log.producer("away")
     claim = log.claim("away", [plain], "away")
     producer.send(plain, b"k", b"1", 0)
@@ -60,26 +50,9 @@ def test_should_time_out_while_the_broker_is_away_and_go_on_where_it_was(mortal:
         log.end_offsets([plain])
     assert time.monotonic() - begun < 10
     mortal.start()
-    _until_answered(lambda: producer.flush())
-    _until_answered(lambda: transactional.commit_transaction([(claim, {plain: OffsetAndMetadata(1)})]))
+    until_answered(producer.flush)
+    until_answered(lambda: transactional.commit_transaction([(claim, {plain: OffsetAndMetadata(1)})]))
     assert [record.value for record in read_from(log, plain)] == [b"1", b"2"]
     assert [record.value for record in read_from(log, atomic)] == [b"1"]
     assert log.committed_offsets("away", [plain]) == {plain: OffsetAndMetadata(1)}
     log.close()
-
-
-def _new_partitions(log: KafkaLog, test: str) -> tuple[TopicPartition, TopicPartition]:
-    """Where records go without a transaction, and within."""
-    names = f"{test}-plain", f"{test}-atomic"
-    _until_answered(lambda: log.create_topics([NewTopic(name, 1) for name in names]))
-    return TopicPartition(names[0], 0), TopicPartition(names[1], 0)
-
-
-def _until_answered(call: Callable[[], None]) -> None:
-    give_up_at = time.monotonic() + 30
-    while True:
-        try:
-            return call()
-        except LogTimeout:
-            if time.monotonic() > give_up_at:
-                raise

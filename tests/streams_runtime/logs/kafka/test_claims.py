@@ -11,8 +11,15 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim
-from streams_runtime.logs.kafka.claims import ClaimOwner, ClaimTable, Settled, claim_records, settled_records
-from streams_runtime.logs.kafka.claims_topic import ClaimsWriter, GroupClaims
+from streams_runtime.logs.kafka.claims_topic import (
+    ClaimOwner,
+    ClaimsWriter,
+    ClaimTable,
+    GroupClaims,
+    Settled,
+    claim_records,
+    settled_records,
+)
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.log_settings import log_settings

@@ -49,3 +49,18 @@ def test_should_refuse_transactions_that_the_brokers_would_abort_before_they_are
 def test_should_name_a_property_that_cannot_be_used_before_anything_starts() -> None:
     with pytest.raises(InputError, match=r"security\.protocol: must be one of PLAINTEXT"):
         StreamsConfig.from_dotted({**KAFKA, "security.protocol": "TLS"})
+
+
+def test_should_have_each_setting_of_the_log_under_its_own_name() -> None:
+    properties = {
+        "compression.type": "zstd",
+        "replication.factor": "3",
+        "transaction.timeout.ms": "5",
+        "linger.ms": "6",
+        "buffer.memory": "2000000",
+        "max.partition.fetch.bytes": "8",
+        "fetch.max.bytes": "9",
+    }
+    found = log_settings("127.0.0.1:9092", properties)
+    assert (found.codec, found.replication_factor, found.transaction_timeout_ms, found.linger_ms) == (4, 3, 5, 6)
+    assert (found.buffer_memory, found.max_partition_fetch_bytes, found.fetch_max_bytes) == (2_000_000, 8, 9)

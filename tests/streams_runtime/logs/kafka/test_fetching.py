@@ -129,129 +129,110 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> MockBroker:
 AT_ONCE, WAITING, ASIDE = range(3)
 
 
-def test_should_have_a_partition_wait_aside_that_has_nothing_twice_while_others_have_records(
+async def test_should_have_a_partition_wait_aside_that_has_nothing_twice_while_others_have_records(
     broker: MockBroker,
 ) -> None:
-    async def play() -> None:
-        reader = Reader(broker, EVENTS, TABLE)
-        await reader.go_on()
-        assert broker.waiting_topics() == []
-        broker.records["events"] = one_record(STABLE)
-        await reader.go_on()
-        assert broker.waiting_topics() == [(ASIDE, {"table"})]
-        await reader.go_on()
-        assert [asked.wait_ms for asked in broker.asked] == [0, 0, LONGEST_WAIT_MS]  # nobody needs any
-        await reader.fetcher.close()
-
-    asyncio.run(play())
+    reader = Reader(broker, EVENTS, TABLE)
+    await reader.go_on()
+    assert broker.waiting_topics() == []
+    broker.records["events"] = one_record(STABLE)
+    await reader.go_on()
+    assert broker.waiting_topics() == [(ASIDE, {"table"})]
+    await reader.go_on()
+    assert [asked.wait_ms for asked in broker.asked] == [0, 0, LONGEST_WAIT_MS]  # nobody needs any
+    await reader.fetcher.close()
 
 
-def test_should_not_make_a_partition_wait_behind_others_that_wait(broker: MockBroker) -> None:
+async def test_should_not_make_a_partition_wait_behind_others_that_wait(broker: MockBroker) -> None:
     """A broker answers the requests of one connection in their order."""
 
-    async def play() -> None:
-        reader = Reader(broker, EVENTS, TABLE)
-        for _ in range(2):
-            broker.records["events"] = one_record(STABLE)
-            await reader.go_on()
-            reader.fetcher.partitions[EVENTS].completed.clear()
-        assert broker.waiting_topics() == [(ASIDE, {"table"})]
-        await reader.wait_at_the_broker()
-        assert broker.waiting_topics() == [(ASIDE, {"table"}), (WAITING, {"events"})]
-        broker.answer("table")
-        await settled()
-        assert broker.waiting_topics() == [(WAITING, {"events"}), (ASIDE, {"table"})]
-        await reader.fetcher.close()
-
-    asyncio.run(play())
+    reader = Reader(broker, EVENTS, TABLE)
+    for _ in range(2):
+        broker.records["events"] = one_record(STABLE)
+        await reader.go_on()
+        reader.fetcher.partitions[EVENTS].completed.clear()
+    assert broker.waiting_topics() == [(ASIDE, {"table"})]
+    await reader.wait_at_the_broker()
+    assert broker.waiting_topics() == [(ASIDE, {"table"}), (WAITING, {"events"})]
+    broker.answer("table")
+    await settled()
+    assert broker.waiting_topics() == [(WAITING, {"events"}), (ASIDE, {"table"})]
+    await reader.fetcher.close()
 
 
-def test_should_wait_again_at_once_with_all_that_have_nothing_when_nothing_came(broker: MockBroker) -> None:
-    async def play() -> None:
-        reader = Reader(broker, TABLE)
-        await reader.wait_at_the_broker()
-        reader.fetcher.partitions[OTHER] = FetchedPartition()
-        reader.fetcher.partitions[OTHER].position = STABLE
-        reader.fetcher.partitions[OTHER].empty_at = time.monotonic()
-        reader.fetcher.polls += 1
-        broker.answer("table")
-        await settled()
-        assert broker.waiting_topics() == [(WAITING, {"table", "other"})]
-        await reader.fetcher.close()
-
-    asyncio.run(play())
+async def test_should_wait_again_at_once_with_all_that_have_nothing_when_nothing_came(broker: MockBroker) -> None:
+    reader = Reader(broker, TABLE)
+    await reader.wait_at_the_broker()
+    reader.fetcher.partitions[OTHER] = FetchedPartition()
+    reader.fetcher.partitions[OTHER].position = STABLE
+    reader.fetcher.partitions[OTHER].empty_at = time.monotonic()
+    reader.fetcher.polls += 1
+    broker.answer("table")
+    await settled()
+    assert broker.waiting_topics() == [(WAITING, {"table", "other"})]
+    await reader.fetcher.close()
 
 
 @pytest.mark.parametrize("what", ["records", "nobody polls", "paused", "not assigned"])
-def test_should_leave_it_to_the_reader_to_wait_again(broker: MockBroker, what: str) -> None:
-    async def play() -> None:
-        reader = Reader(broker, TABLE, OTHER)
-        await reader.wait_at_the_broker()
-        if what != "nobody polls":
-            reader.fetcher.polls += 1
-        changes: dict[str, Callable[[], object]] = {
-            "records": lambda: broker.records.update(table=one_record(STABLE)),
-            "paused": lambda: setattr(reader.fetcher.partitions[TABLE], "is_paused", True),
-            "not assigned": lambda: reader.fetcher.partitions.pop(TABLE),
-        }
-        changes.get(what, lambda: None)()
-        broker.answer("table")
-        await settled()
-        assert broker.waiting_topics() == []
-        await reader.fetcher.close()
-
-    asyncio.run(play())
+async def test_should_leave_it_to_the_reader_to_wait_again(broker: MockBroker, what: str) -> None:
+    reader = Reader(broker, TABLE, OTHER)
+    await reader.wait_at_the_broker()
+    if what != "nobody polls":
+        reader.fetcher.polls += 1
+    changes: dict[str, Callable[[], object]] = {
+        "records": lambda: broker.records.update(table=one_record(STABLE)),
+        "paused": lambda: setattr(reader.fetcher.partitions[TABLE], "is_paused", True),
+        "not assigned": lambda: reader.fetcher.partitions.pop(TABLE),
+    }
+    changes.get(what, lambda: None)()
+    broker.answer("table")
+    await settled()
+    assert broker.waiting_topics() == []
+    await reader.fetcher.close()
 
 
-def test_should_know_the_end_that_was_told_while_records_are_left_or_nothing_can_have_come(broker: MockBroker) -> None:
-    async def play() -> None:
-        reader = Reader(broker, TABLE)
-        assert reader.known_end(TABLE) is None  # nobody has told it
-        await reader.go_on()
-        assert reader.known_end(TABLE) == STABLE  # of what is committed
-        reader.later(TABLE, EMPTY_REST_S)
-        assert reader.known_end(TABLE) is None
-        await reader.go_on()  # has it wait from now on, right after an answer
-        reader.later(TABLE, LONGEST_WAIT_MS / 1_000)
-        assert reader.known_end(TABLE) == STABLE
-        reader.later(TABLE, LONG_AGO_S)
-        assert reader.known_end(TABLE) is None  # the broker should have answered long ago
-        reader.fetcher.partitions[TABLE].position = STABLE - 1
-        assert reader.known_end(TABLE) == STABLE
-        await reader.fetcher.close()
-
-    asyncio.run(play())
-
-
-def test_should_not_know_the_end_of_a_partition_that_waits_when_something_may_have_come_before_it_did(
+async def test_should_know_the_end_that_was_told_while_records_are_left_or_nothing_can_have_come(
     broker: MockBroker,
 ) -> None:
-    async def play() -> None:
-        reader = Reader(broker, TABLE)
-        await reader.go_on()
-        reader.later(TABLE, EMPTY_REST_S)
-        await reader.wait_at_the_broker()
-        assert broker.waiting_topics() == [(WAITING, {"table"})]
-        assert reader.known_end(TABLE) is None
-        reader.fetcher.polls += 1
-        broker.answer("table")
-        await settled()
-        reader.later(TABLE, LONGEST_WAIT_MS / 1_000)
-        assert reader.known_end(TABLE) == STABLE
-        await reader.fetcher.close()
+    reader = Reader(broker, TABLE)
+    assert reader.known_end(TABLE) is None  # nobody has told it
+    await reader.go_on()
+    assert reader.known_end(TABLE) == STABLE  # of what is committed
+    reader.later(TABLE, EMPTY_REST_S)
+    assert reader.known_end(TABLE) is None
+    await reader.go_on()  # has it wait from now on, right after an answer
+    reader.later(TABLE, LONGEST_WAIT_MS / 1_000)
+    assert reader.known_end(TABLE) == STABLE
+    reader.later(TABLE, LONG_AGO_S)
+    assert reader.known_end(TABLE) is None  # the broker should have answered long ago
+    reader.fetcher.partitions[TABLE].position = STABLE - 1
+    assert reader.known_end(TABLE) == STABLE
+    await reader.fetcher.close()
 
-    asyncio.run(play())
+
+async def test_should_not_know_the_end_of_a_partition_that_waits_when_something_may_have_come_before_it_did(
+    broker: MockBroker,
+) -> None:
+    reader = Reader(broker, TABLE)
+    await reader.go_on()
+    reader.later(TABLE, EMPTY_REST_S)
+    await reader.wait_at_the_broker()
+    assert broker.waiting_topics() == [(WAITING, {"table"})]
+    assert reader.known_end(TABLE) is None
+    reader.fetcher.polls += 1
+    broker.answer("table")
+    await settled()
+    reader.later(TABLE, LONGEST_WAIT_MS / 1_000)
+    assert reader.known_end(TABLE) == STABLE
+    await reader.fetcher.close()
 
 
-def test_should_forget_the_end_when_the_reader_goes_elsewhere(broker: MockBroker) -> None:
-    async def play() -> None:
-        reader = Reader(broker, TABLE)
-        await reader.go_on()
-        reader.fetcher.partitions[TABLE].drop()
-        assert reader.known_end(TABLE) is None
-        await reader.fetcher.close()
-
-    asyncio.run(play())
+async def test_should_forget_the_end_when_the_reader_goes_elsewhere(broker: MockBroker) -> None:
+    reader = Reader(broker, TABLE)
+    await reader.go_on()
+    reader.fetcher.partitions[TABLE].drop()
+    assert reader.known_end(TABLE) is None
+    await reader.fetcher.close()
 
 
 def one_record(offset: int) -> bytes:

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from assignor.types import TopicPartition
-from kafka_client.connections import Connections
 from streams_runtime.logs.base import Consumer, IsolationLevel, NewTopic
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
+from tests.streams_runtime.logs.reading_and_writing import reading
 
 pytestmark = pytest.mark.kafka
 
 RECORDS = 20_000
 LONGEST_S = 30.0
-
-
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How many of each name this process has sent."""
-    sent: Counter[str] = Counter()
-    send = Connections.send
-
-    async def noted(self: Connections, request: Any, node_id: int | None = None) -> Any:
-        sent[type(request).__name__] += 1
-        return await send(self, request, node_id)
-
-    monkeypatch.setattr(Connections, "send", noted)
-    return sent
 
 
 @pytest.fixture
@@ -61,7 +45,7 @@ def test_should_know_the_end_of_a_partition_that_has_nothing_while_another_one_h
     log: KafkaLog,
     partition: TopicPartition,
     flowing: TopicPartition,
-    requests: Counter[str],
+    requests: list[str],
     isolation: IsolationLevel,
 ) -> None:
     producer = log.producer(partition.topic)
@@ -74,10 +58,7 @@ def test_should_know_the_end_of_a_partition_that_has_nothing_while_another_one_h
     ends = {each: log.end_offsets([partition], each)[partition] for each in IsolationLevel}
     assert ends[IsolationLevel.READ_COMMITTED] < ends[IsolationLevel.READ_UNCOMMITTED]
     end = ends[isolation]
-    consumer = log.consumer(isolation)
-    consumer.assign([flowing, partition])
-    consumer.seek(flowing, 0)
-    consumer.seek(partition, 0)
+    consumer = reading(log, flowing, partition, isolation=isolation)
     poll_until(consumer, lambda _: consumer.position(partition) == end)
     settled_at = time.monotonic() + 0.3
     poll_until(consumer, lambda _: time.monotonic() > settled_at)
@@ -92,8 +73,8 @@ def test_should_know_the_end_of_a_partition_that_has_nothing_while_another_one_h
         polls += 1
         time.sleep(0.001)
     assert unknown < polls / 4  # none, as long as this machine has time for it
-    assert requests.keys() == {"FetchRequest"}
-    assert requests["FetchRequest"] < 30  # of which each waits for a tenth of a second
+    assert set(requests) == {"Fetch"}
+    assert len(requests) < 30  # of which each waits for a tenth of a second
 
     producer.commit_transaction()
     if isolation is IsolationLevel.READ_COMMITTED:  # the broker sends it although others have records

@@ -23,7 +23,7 @@ from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.log_errors import LogTimeout
 from tests.kafka_client.definitions import definition_of
 from tests.oracle.brokers import NODES, Brokers
-from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
+from tests.streams_runtime.logs.kafka.steady_work import SteadyWork, until_answered
 from tests.streams_runtime.logs.reading_and_writing import read_from
 from tests.told import Tell
 
@@ -153,9 +153,9 @@ def test_should_time_out_with_the_name_of_a_partition_that_has_no_leader_and_go_
             consumer.poll(10_000, 10)
     finally:
         brokers.start_node(node)
-    _until_answered(producer.flush)
+    until_answered(producer.flush)
     given: list[bytes | None] = []
-    _until_answered(lambda: given.extend(value for batch in consumer.poll(10_000, 1) for value in batch.values))
+    until_answered(lambda: given.extend(value for batch in consumer.poll(10_000, 1) for value in batch.values))
     assert given == [b"2"]
     assert [record.value for record in read_from(impatient, alone)] == [b"1", b"2"]
     impatient.close()
@@ -246,14 +246,3 @@ def _until(is_so: Callable[[], bool], what: str) -> None:
     while not is_so():
         assert time.monotonic() < give_up_at, f"never: {what}"
         time.sleep(0.05)  # nothing tells what the controller has decided
-
-
-def _until_answered(call: Callable[[], object]) -> None:
-    give_up_at = time.monotonic() + LONGEST_AWAY_S
-    while True:
-        try:
-            call()
-        except LogTimeout:
-            assert time.monotonic() < give_up_at, "never answered"
-        else:
-            return

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Any
 
 import pytest
 
 from assignor.types import TopicPartition
-from kafka_client.connections import Connections
 from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.log_errors import CommitFenced, ProducerFenced
@@ -18,20 +16,6 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 20
 LONGEST_S = 30
-
-
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of all requests of this process, in their order."""
-    sent: list[str] = []
-    send = Connections.send
-
-    async def noted(self: Connections, request: Any, node_id: int | None = None) -> Any:
-        sent.append(type(request).__name__.removesuffix("Request"))
-        return await send(self, request, node_id)
-
-    monkeypatch.setattr(Connections, "send", noted)
-    return sent
 
 
 @pytest.fixture

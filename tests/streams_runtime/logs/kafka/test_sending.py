@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -43,23 +42,20 @@ class Sending:
             self.accumulator.done(partition, batch, None)
 
 
-def test_should_send_at_once_what_need_not_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_should_send_at_once_what_need_not_linger(monkeypatch: pytest.MonkeyPatch) -> None:
     sending = Sending(monkeypatch)
 
-    async def work() -> None:
-        sending.take(P, 2)
-        sending.take(Q, 1)
-        sending.sender.start()
-        await sending.sender.drain()
-        assert sending.requests == [], "they linger"
-        sending.sender.send_open()
-        await sending.sender.drain(lambda: sending.accumulator.bytes == 0)
-
-    asyncio.run(work())
+    sending.take(P, 2)
+    sending.take(Q, 1)
+    sending.sender.start()
+    await sending.sender.drain()
+    assert sending.requests == [], "they linger"
+    sending.sender.send_open()
+    await sending.sender.drain(lambda: sending.accumulator.bytes == 0)
     assert sending.requests == [{P: 2, Q: 1}]
 
 
-def test_should_send_together_what_comes_while_a_request_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_should_send_together_what_comes_while_a_request_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that often runs out of records would otherwise have a request for each of them wait in a line."""
     sending = Sending(monkeypatch)
 
@@ -68,11 +64,8 @@ def test_should_send_together_what_comes_while_a_request_is_on_its_way(monkeypat
             sending.take(P, 1)
             sending.sender.send_open()
 
-    async def work() -> None:
-        sending.meanwhile = [three_more]
-        sending.take(P, 1)
-        sending.sender.send_open()
-        await sending.sender.drain(lambda: sending.accumulator.bytes == 0)
-
-    asyncio.run(work())
+    sending.meanwhile = [three_more]
+    sending.take(P, 1)
+    sending.sender.send_open()
+    await sending.sender.drain(lambda: sending.accumulator.bytes == 0)
     assert sending.requests == [{P: 1}, {P: 3}]

@@ -15,7 +15,7 @@ from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.log_errors import ProducerFenced
 from tests.oracle.broker import Broker
 from tests.streams_runtime.logs.kafka.programs import running
-from tests.streams_runtime.logs.reading_and_writing import read_from
+from tests.streams_runtime.logs.reading_and_writing import read_from, reading
 
 pytestmark = pytest.mark.kafka
 
@@ -39,9 +39,7 @@ def test_should_take_over_at_once_from_an_owner_that_was_killed_in_a_transaction
     claim = log.claim(name, [partition], f"{name}-heir")
     assert log.committed_offsets(name, [partition]) == {partition: OffsetAndMetadata(1)}
     end = log.end_offsets([partition], IsolationLevel.READ_UNCOMMITTED)[partition]
-    consumer = log.consumer()
-    consumer.assign([partition])
-    consumer.seek(partition, 0)
+    consumer = reading(log, partition)
     restored: list[bytes | None] = []
     while (position := consumer.position(partition)) is not None and position < end:
         restored += [value for batch in consumer.poll(100, 10) for value in batch.values]

@@ -1,0 +1,233 @@
+"""Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
+
+A value is read as Kafka reads the text of a properties file: whole numbers, and lists. An unknown key is an error that
+names the nearest known one; a value out of bounds is an error that names the bound. The keys that begin with
+`minimal.movement.` are this project's own, for MinimalMovementTaskAssignor; no other assignor looks at them.
+
+Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType`, whose values are trimmed
+as `String.trim` does, `Integer.parseInt`, `Long.parseLong`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.configs.pins import Pin, TaskWeights, pins_document, pins_from, weights_document, weights_from
+from assignor.errors import InputError
+from assignor.names.near_names import did_you_mean
+from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
+
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""`String.trim` takes away every control character, and no other space than the blank."""
+
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,4000}")
+_COMMA = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")
+_FIRST_PAIR = "\U00010000"
+"""A digit that Java writes as two chars is none to `Character.digit(char)`."""
+
+
+def trimmed(text: str) -> str:
+    """`text.trim()`."""
+    return text.strip(_TRIMMED)
+
+
+def whole_number(text: str) -> int | None:
+    """Decimal digits of any script, with a sign or without; None for anything else."""
+    text = trimmed(text)
+    if _WHOLE_NUMBER.fullmatch(text) is None or max(text) >= _FIRST_PAIR:
+        return None
+    return int(text)
+
+
+def listed(text: str) -> list[str]:
+    """The entries between commas, which may be empty; no entry at all for an empty text."""
+    text = trimmed(text)
+    return _COMMA.split(text) if text else []
+
+
+NUM_STANDBY_REPLICAS = "num.standby.replicas"
+ACCEPTABLE_RECOVERY_LAG = "acceptable.recovery.lag"
+MAX_WARMUP_REPLICAS = "max.warmup.replicas"
+PROBING_REBALANCE_INTERVAL_MS = "probing.rebalance.interval.ms"
+RACK_AWARE_ASSIGNMENT_TAGS = "rack.aware.assignment.tags"
+RACK_AWARE_ASSIGNMENT_STRATEGY = "rack.aware.assignment.strategy"
+RACK_AWARE_ASSIGNMENT_TRAFFIC_COST = "rack.aware.assignment.traffic_cost"
+RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST = "rack.aware.assignment.non_overlap_cost"
+REPLICATION_FACTOR = "replication.factor"
+WINDOW_STORE_ADDITIONAL_RETENTION_MS = "windowstore.changelog.additional.retention.ms"
+MINIMAL_MOVEMENT_TASK_WEIGHTS = "minimal.movement.task.weights"
+MINIMAL_MOVEMENT_PINS = "minimal.movement.pins"
+TOPIC_PREFIX = "topic."
+
+RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
+MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
+MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH = 20
+
+# key -> lowest and highest value that Kafka accepts; where it has no lowest one, it takes any int or long
+INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
+    NUM_STANDBY_REPLICAS: (JAVA_INT_MIN, JAVA_INT_MAX),
+    ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
+    MAX_WARMUP_REPLICAS: (1, JAVA_INT_MAX),
+    PROBING_REBALANCE_INTERVAL_MS: (60_000, JAVA_LONG_MAX),
+    RACK_AWARE_ASSIGNMENT_TRAFFIC_COST: (JAVA_INT_MIN, JAVA_INT_MAX),
+    RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST: (JAVA_INT_MIN, JAVA_INT_MAX),
+    REPLICATION_FACTOR: (JAVA_INT_MIN, JAVA_INT_MAX),
+    WINDOW_STORE_ADDITIONAL_RETENTION_MS: (JAVA_LONG_MIN, JAVA_LONG_MAX),
+}
+NULLABLE = frozenset({RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST})
+KNOWN_KEYS = (
+    *INTEGER_BOUNDS,
+    RACK_AWARE_ASSIGNMENT_TAGS,
+    RACK_AWARE_ASSIGNMENT_STRATEGY,
+    MINIMAL_MOVEMENT_TASK_WEIGHTS,
+    MINIMAL_MOVEMENT_PINS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentConfigs:
+    """The part of the leader's `StreamsConfig` that decides placement and internal topics. Times in milliseconds."""
+
+    num_standby_replicas: int = 0
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_assignment_strategy: str = "none"
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
+    replication_factor: int = -1
+    window_store_additional_retention_ms: int = 86_400_000
+    topic_configs: Mapping[str, str] = field(default_factory=dict)
+    """Keys with the prefix `topic.`, without it: configs of every internal topic that a rebalance creates."""
+    minimal_movement_task_weights: TaskWeights | None = None
+    minimal_movement_pins: tuple[Pin, ...] = ()
+
+    @classmethod
+    def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> AssignmentConfigs:
+        """Reads Kafka's dotted names; a key that is absent takes Kafka's default. Raises InputError."""
+        topic_configs: dict[str, str] = {}
+        for key, value in values.items():
+            if key.startswith(TOPIC_PREFIX):
+                topic_configs[key[len(TOPIC_PREFIX) :]] = _as_config_text(key, value, where)
+            elif key not in KNOWN_KEYS:
+                raise InputError(f"unknown config {key!r}{did_you_mean(key, KNOWN_KEYS)}", where)
+
+        def integer(key: str, default: int | None) -> int | None:
+            return default if key not in values else _bounded_integer(key, values[key], where)
+
+        return cls(
+            num_standby_replicas=integer(NUM_STANDBY_REPLICAS, 0) or 0,
+            acceptable_recovery_lag=integer(ACCEPTABLE_RECOVERY_LAG, 10_000) or 0,
+            max_warmup_replicas=integer(MAX_WARMUP_REPLICAS, 2) or 0,
+            probing_rebalance_interval_ms=integer(PROBING_REBALANCE_INTERVAL_MS, 600_000) or 0,
+            rack_aware_assignment_tags=_tags(values.get(RACK_AWARE_ASSIGNMENT_TAGS), where),
+            rack_aware_assignment_strategy=_strategy(values.get(RACK_AWARE_ASSIGNMENT_STRATEGY), where),
+            rack_aware_traffic_cost=integer(RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, None),
+            rack_aware_non_overlap_cost=integer(RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST, None),
+            replication_factor=integer(REPLICATION_FACTOR, -1) or 0,
+            window_store_additional_retention_ms=integer(WINDOW_STORE_ADDITIONAL_RETENTION_MS, 86_400_000) or 0,
+            topic_configs=topic_configs,
+            minimal_movement_task_weights=weights_from(
+                values.get(MINIMAL_MOVEMENT_TASK_WEIGHTS), f"{where}.{MINIMAL_MOVEMENT_TASK_WEIGHTS}"
+            ),
+            minimal_movement_pins=pins_from(values.get(MINIMAL_MOVEMENT_PINS), f"{where}.{MINIMAL_MOVEMENT_PINS}"),
+        )
+
+    @property
+    def rack_aware(self) -> bool:
+        """Whether a rack-aware strategy (KIP-925) is configured."""
+        return self.rack_aware_assignment_strategy != "none"
+
+
+def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
+    """All configs under Kafka's dotted names, so that a recording keeps its meaning when a default changes.
+
+    This project's own keys are written only when they are set.
+    """
+    dotted: dict[str, object] = {
+        NUM_STANDBY_REPLICAS: configs.num_standby_replicas,
+        ACCEPTABLE_RECOVERY_LAG: configs.acceptable_recovery_lag,
+        MAX_WARMUP_REPLICAS: configs.max_warmup_replicas,
+        PROBING_REBALANCE_INTERVAL_MS: configs.probing_rebalance_interval_ms,
+        RACK_AWARE_ASSIGNMENT_TAGS: list(configs.rack_aware_assignment_tags),
+        RACK_AWARE_ASSIGNMENT_STRATEGY: configs.rack_aware_assignment_strategy,
+        REPLICATION_FACTOR: configs.replication_factor,
+        WINDOW_STORE_ADDITIONAL_RETENTION_MS: configs.window_store_additional_retention_ms,
+    }
+    if configs.rack_aware_traffic_cost is not None:
+        dotted[RACK_AWARE_ASSIGNMENT_TRAFFIC_COST] = configs.rack_aware_traffic_cost
+    if configs.rack_aware_non_overlap_cost is not None:
+        dotted[RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST] = configs.rack_aware_non_overlap_cost
+    if configs.minimal_movement_task_weights is not None:
+        dotted[MINIMAL_MOVEMENT_TASK_WEIGHTS] = weights_document(configs.minimal_movement_task_weights)
+    if configs.minimal_movement_pins:
+        dotted[MINIMAL_MOVEMENT_PINS] = pins_document(configs.minimal_movement_pins)
+    dotted.update({TOPIC_PREFIX + key: value for key, value in configs.topic_configs.items()})
+    return dotted
+
+
+def _bounded_integer(key: str, value: object, where: str) -> int | None:
+    if value is None and key in NULLABLE:
+        return None
+    if isinstance(value, str):
+        number = whole_number(value)
+        value = value if number is None else number
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError(f"{key} must be a whole number, not {_shortened(repr(value))}", where)
+    low, high = INTEGER_BOUNDS[key]
+    if not low <= value <= high:
+        shown = value if value.bit_length() <= 128 else f"a number of {value.bit_length()} bits"
+        raise InputError(f"{key} must be from {low} to {high}, not {shown}", where)
+    return value
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _tags(value: object, where: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = listed(value)
+    if not isinstance(value, (list, tuple)) or not all(isinstance(tag, str) for tag in value):
+        raise InputError(
+            f"{RACK_AWARE_ASSIGNMENT_TAGS} must be a list of tag names, not {_shortened(repr(value))}", where
+        )
+    if not all(value):
+        raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} has an empty tag name", where)
+    if len(value) > MAX_RACK_AWARE_ASSIGNMENT_TAGS:
+        raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} takes at most {MAX_RACK_AWARE_ASSIGNMENT_TAGS} tags", where)
+    too_long = [tag for tag in value if len(utf16_order(tag)) // 2 > MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH]
+    if too_long:
+        raise InputError(
+            f"{RACK_AWARE_ASSIGNMENT_TAGS} takes tag keys of at most {MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH} "
+            f"characters, not {_shortened(repr(too_long[0]))}",
+            where,
+        )
+    return tuple(value)
+
+
+def _strategy(value: object, where: str) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        value = trimmed(value)
+    if value not in RACK_AWARE_STRATEGIES:
+        raise InputError(
+            f"{RACK_AWARE_ASSIGNMENT_STRATEGY} must be one of {', '.join(RACK_AWARE_STRATEGIES)}, "
+            f"not {_shortened(repr(value))}",
+            where,
+        )
+    return str(value)
+
+
+def _as_config_text(key: str, value: object, where: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise InputError(f"{key} must be text or a number, not {_shortened(repr(value))}", where)

@@ -1,0 +1,352 @@
+"""Steps 3 and 4: which host answers for which partitions, and what the leader sends to each member.
+
+The host maps contain every process with an endpoint, even one without tasks: it would otherwise ask for another
+rebalance at once. They show where tasks belong after this rebalance, including tasks that another process has yet to
+give up. When processes claim the same endpoint, the last one in the order of the leader's HashMap gets it.
+
+A task whose partition another member still owns is held back until that member has given it up. The leader tells its
+receiver to rejoin at once (next rebalance 0), and the receiver keeps the state open as a temporary standby if it had
+one. When a process is to ask for the next rebalance (for a probing one, that is the leader's), its first member gets
+the time, unless that member rejoins at once anyway; then no member of that process gets it.
+
+The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
+(`PartitionsInJavaOrder`). Only the bytes depend on it; once decoded, the partitions of a standby task and of a host are
+sets.
+
+Source: `StreamsPartitionAssignor.populatePartitionsByHostMaps`, `computeNewAssignment`, `addClientAssignments`,
+`populateActiveTaskAndPartitionsLists`, `buildStandbyTaskMap`; `PartitionGrouper.partitionGroups`; KIP-429, KIP-441.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
+
+from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
+from assignor.clients.client_state import ClientState
+from assignor.errors import IllegalStateError, NullPointerError
+from assignor.java.hash_codes import host_hash, int64, task_hash, topic_partition_hash
+from assignor.java.order import hash_set_order
+from assignor.pipeline.tasks_to_threads import tasks_of_threads
+from assignor.protocol.assignment_info import AssignmentInfoEncoder
+from assignor.protocol.consumer_protocol import assignment_parts
+from assignor.protocol.shared_assignments import AssignmentParts
+from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST_SUPPORTED_VERSION
+from assignor.task_assignors.base import ClientPlacement, Placement
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
+from assignor.topology.group_topology import GroupTopology
+from assignor.topology.partition_grouper import Sources, source_partitions
+from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, HostInfo, ProcessId, Role, TaskId, TopicPartition
+
+_KEPT = 16
+
+SourceTopics = tuple[tuple[int, tuple[str, ...]], ...]
+"""By subtopology: its id and its source topics, as its description names them."""
+
+
+def partitions_in_java_order(topology: GroupTopology, sources: Sources) -> PartitionsInJavaOrder:
+    """Of the tasks that follow from `sources`. One object is kept for the rebalances of a group."""
+    return _remembered(tuple([(each.id, tuple(each.source_topics)) for each in topology.subtopologies]), sources)
+
+
+@lru_cache(maxsize=_KEPT)
+def _remembered(source_topics: SourceTopics, sources: Sources) -> PartitionsInJavaOrder:
+    return PartitionsInJavaOrder(source_topics, source_partitions(sources))
+
+
+class PartitionsInJavaOrder:
+    """Computes the order only for tasks that are asked for."""
+
+    def __init__(
+        self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
+    ) -> None:
+        self._source_topics = dict(source_topics)
+        self._partitions_for_task = partitions_for_task
+        self._ordered: dict[TaskId, tuple[TopicPartition, ...]] = {}
+
+    def of(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        partitions = self._partitions_for_task[task]
+        if len(partitions) < 2:
+            return partitions
+        ordered = self._ordered.get(task)
+        if ordered is None:
+            ordered = self._ordered[task] = self._in_java_order(task, frozenset(partitions))
+        return ordered
+
+    def _in_java_order(self, task: TaskId, partitions: frozenset[TopicPartition]) -> tuple[TopicPartition, ...]:
+        topics = self._source_topics[task.subtopology]
+        as_added = (TopicPartition(topic, task.partition) for topic in topics)
+        return tuple(
+            hash_set_order(
+                [partition for partition in as_added if partition in partitions],
+                topic_partition_hash,
+                initial_capacity=len(topics),
+            )
+        )
+
+
+class HostMaps(NamedTuple):
+    """Partitions of active tasks and of standby tasks by host; hosts and partitions in Kafka's order."""
+
+    active: Mapping[HostInfo, tuple[TopicPartition, ...]]
+    standby: Mapping[HostInfo, tuple[TopicPartition, ...]]
+
+
+NO_HOSTS = HostMaps({}, {})
+
+
+def host_maps(
+    clients: Mapping[ProcessId, ClientMetadata], placement: Placement, partitions: PartitionsInJavaOrder
+) -> HostMaps:
+    process_of_host = {client.host: process_id for process_id, client in clients.items() if client.host is not None}
+    if not process_of_host:
+        return NO_HOSTS
+    active: dict[HostInfo, tuple[TopicPartition, ...]] = {}
+    standby: dict[HostInfo, tuple[TopicPartition, ...]] = {}
+    for host in hash_set_order(process_of_host, host_hash):
+        placed = placement.clients[process_of_host[host]]
+        active[host] = _partitions(placed.active_in_order(), partitions)
+        standby[host] = _partitions(placed.standby_in_order(), partitions)
+    return HostMaps(active, standby)
+
+
+def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
+    """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
+    another error as well.
+    """
+    try:
+        as_added = [partition for task in tasks for partition in partitions.of(task)]
+    except KeyError as unknown:
+        reason = 'Cannot invoke "java.util.Collection.iterator()" because "c" is null'
+        raise NullPointerError(reason, f"{unknown.args[0]} is no task of this group") from None
+    return tuple(hash_set_order(as_added, topic_partition_hash))
+
+
+AT_ONCE_MS = 0
+_BY_PARTITION = itemgetter(0)
+_TASK = itemgetter(1)
+
+
+@dataclass(slots=True)
+class ConsumerAssignments:
+    """`by_member`: ConsumerProtocolAssignment, in parts. `deadlines_encoded_ms`: times at which members are to ask for
+    the next rebalance. `followup_rebalance`: whether a member is to rejoin at once.
+    """
+
+    by_member: dict[str, AssignmentParts] = field(default_factory=dict)
+    deadlines_encoded_ms: list[int] = field(default_factory=list)
+    followup_rebalance: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupAssignment:
+    """What all members' assignments are made from, and the result that they are added to."""
+
+    group: GroupMetadata
+    partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
+    in_java_order: PartitionsInJavaOrder
+    encoder: AssignmentInfoEncoder
+    sends_next_rebalance: bool
+    log: DecisionLog
+    result: ConsumerAssignments
+    drained_members: frozenset[str]
+
+
+def rebalance_deadlines(
+    placement: Placement, leader: ProcessId | None, probing_rebalance_at_ms: int
+) -> dict[ProcessId | None, int]:
+    """By process that is to ask for the next rebalance. For a probing one, that is the leader, and the time is Java's
+    sum, which can wrap to a time in the past.
+
+    Differs from Kafka: a leader outside the group (None) keeps the deadline itself, so the sum is capped and stays
+    ahead.
+    """
+    deadlines_ms: dict[ProcessId | None, int] = dict(placement.followup_deadlines_ms.items())
+    if placement.probing_rebalance_needed:
+        capped_ms = min(probing_rebalance_at_ms, JAVA_LONG_MAX - 1)
+        deadlines_ms[leader] = capped_ms if leader is None else int64(probing_rebalance_at_ms)
+    return deadlines_ms
+
+
+def consumer_assignments(
+    members: Iterable[str],
+    group: GroupMetadata,
+    states: Mapping[ProcessId, ClientState],
+    placement: Placement,
+    partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]],
+    in_java_order: PartitionsInJavaOrder,
+    hosts: HostMaps,
+    deadlines_ms: Mapping[ProcessId | None, int],
+    log: DecisionLog,
+    drained_members: frozenset[str] = frozenset(),
+) -> ConsumerAssignments:
+    """`members`: all of the group, in the order of the result. `partitions_for_task`: sorted partitions of every task.
+    `deadlines_ms`: of processes that are to ask for the next rebalance. `drained_members` get nothing while their
+    process has others. Raises IllegalStateError when a member would get what another still owns.
+    """
+    versions = group.versions
+    encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
+    sends_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
+    # most threads of a large group have no task
+    result = ConsumerAssignments(dict.fromkeys(members, assignment_parts((), encoder.parts((), {}))))
+    group_assignment = _GroupAssignment(
+        group,
+        partitions_for_task,
+        in_java_order,
+        encoder,
+        sends_next_rebalance,
+        log,
+        result,
+        drained_members,
+    )
+    for process_id, state in states.items():
+        _add_client(group_assignment, state, placement.clients[process_id], deadlines_ms.get(process_id))
+    return result
+
+
+def error_assignments(
+    clients: Mapping[ProcessId, ClientMetadata], code: AssignorErrorCode
+) -> dict[str, AssignmentParts]:
+    """No partitions and an error code, one value for every member.
+
+    Source: `StreamsPartitionAssignor.errorAssignment`.
+    """
+    encoder = AssignmentInfoEncoder(LATEST_SUPPORTED_VERSION, LATEST_SUPPORTED_VERSION, {}, {}, code)
+    refused = assignment_parts((), encoder.parts((), {}))
+    return {consumer: refused for client in clients.values() for consumer in client.consumers}
+
+
+def _add_client(
+    group_assignment: _GroupAssignment, state: ClientState, placed: ClientPlacement, deadline_ms: int | None
+) -> None:
+    active, standby = tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
+    consumers, by_member = state.metadata.consumers, group_assignment.result.by_member
+    first = None if deadline_ms is None else consumers[0]
+    for consumer in consumers:
+        if consumer in active or consumer in standby or consumer == first:
+            by_member[consumer] = _of_consumer(
+                group_assignment,
+                state,
+                consumer,
+                active.get(consumer, ()),
+                standby.get(consumer, ()),
+                deadline_ms if consumer == first else None,
+            )
+
+
+def _of_consumer(
+    group_assignment: _GroupAssignment,
+    state: ClientState,
+    consumer: str,
+    active: Sequence[TaskId],
+    standby_tasks: Sequence[TaskId],
+    deadline_ms: int | None,
+) -> AssignmentParts:
+    assigned, held_back = _hand_out(group_assignment, state, consumer, active)
+    standby = _partitions_of_standbys(
+        group_assignment,
+        _standby_order(standby_tasks, _temporary_standbys(group_assignment, state, consumer, held_back)),
+    )
+    next_rebalance_ms = JAVA_LONG_MAX
+    if held_back:
+        next_rebalance_ms = AT_ONCE_MS
+        group_assignment.result.followup_rebalance |= group_assignment.sends_next_rebalance
+    elif deadline_ms is not None:
+        next_rebalance_ms = deadline_ms
+        if group_assignment.sends_next_rebalance:
+            group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
+            group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
+    user_data = group_assignment.encoder.parts(list(map(_TASK, assigned)), standby, next_rebalance_ms)
+    partitions = list(map(_BY_PARTITION, assigned))
+    _check_cooperative(group_assignment.group, consumer, partitions)
+    return assignment_parts(partitions, user_data)
+
+
+def _hand_out(
+    group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
+) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
+    """Returns partitions with their tasks, sorted by partition, and the tasks that are held back; a task is held back
+    as a whole. Raises NullPointerError as `_partitions_of_standbys`.
+    """
+    assigned: list[tuple[TopicPartition, TaskId]] = []
+    held_back: list[TaskId] = []
+    owners = group_assignment.group.owners
+    owned = state.metadata.owned_partitions
+    partitions_of = group_assignment.partitions_for_task.get
+    for task in tasks:
+        partitions = partitions_of(task)
+        if partitions is None:
+            nothing = 'the return value of "java.util.Map.get(Object)" is null'
+            raise _unknown(f'Cannot invoke "java.util.Set.iterator()" because {nothing}', task)
+        for partition in partitions:
+            if owned.get(partition) != consumer and partition in owners:
+                break  # another member still owns it
+        else:
+            for partition in partitions:
+                assigned.append((partition, task))
+            continue
+        held_back.append(task)
+        group_assignment.log.append(
+            Decision(
+                DecisionKind.WAITING_FOR_REVOCATION,
+                task,
+                Role.ACTIVE,
+                state.metadata.process_id,
+                None,
+                consumer,
+                owners[partition][-1],
+            )
+        )
+    assigned.sort(key=_BY_PARTITION)
+    return assigned, sorted(held_back)
+
+
+def _temporary_standbys(
+    group_assignment: _GroupAssignment, state: ClientState, consumer: str, held_back: Sequence[TaskId]
+) -> list[TaskId]:
+    """Stateful tasks held back that this process had as standbys, and whose state it must not lose meanwhile."""
+    if not held_back:
+        return []
+    kept = [task for task in held_back if task in state.previous_standby and task in state.lags]
+    group_assignment.log.extend(
+        Decision(DecisionKind.TEMPORARY_STANDBY, task, Role.STANDBY, state.metadata.process_id, None, consumer)
+        for task in kept
+    )
+    return kept
+
+
+def _partitions_of_standbys(
+    group_assignment: _GroupAssignment, standby: Iterable[TaskId]
+) -> dict[TaskId, tuple[TopicPartition, ...]]:
+    """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
+    another error as well.
+    """
+    partitions_of = group_assignment.in_java_order.of
+    try:
+        return {task: partitions_of(task) for task in standby}
+    except KeyError as unknown:
+        raise _unknown('Cannot invoke "java.util.Set.size()" because "partitions" is null', unknown.args[0]) from None
+
+
+def _unknown(reason: str, task: TaskId) -> NullPointerError:
+    return NullPointerError(reason, f"{task} is no task of this group")
+
+
+def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> list[TaskId]:
+    if len(standby) < 2 and not temporary:
+        return list(standby)
+    return hash_set_order([*standby, *temporary], task_hash)
+
+
+def _check_cooperative(group: GroupMetadata, consumer: str, partitions: Sequence[TopicPartition]) -> None:
+    """No member gets what another still owns. Source: `ConsumerCoordinator.validateCooperativeAssignment`."""
+    for partition in partitions:
+        owners = group.owners.get(partition)
+        if owners is not None and consumer not in owners:
+            raise IllegalStateError(
+                f"With the COOPERATIVE protocol, owned partitions cannot be reassigned to other members; however "
+                f"{partition} was given to {consumer} while {', '.join(owners)} still owns it"
+            )

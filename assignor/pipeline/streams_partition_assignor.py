@@ -1,0 +1,360 @@
+"""The whole rebalance: subscription bytes in, assignment bytes out. `_steps` is the table of contents.
+
+0. gather the members' subscriptions by process
+1. count, check and create the repartition topics
+2. make tasks of partitions, find out what every client had and how far it is behind, ask the task assignor
+3. map every host to its partitions
+4. spread each client's tasks over its threads, hold back what another member still owns, encode
+
+A what-if calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group, so that its tasks and
+changelogs are those the leader would find. Source: `StreamsPartitionAssignor.assign`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from assignor.clients.client_metadata import GroupMetadata, ReceivedVersions, group_metadata
+from assignor.clients.client_state import ClientState, EndOffsets, EndOffsetSums, client_states, end_offset_sums
+from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
+from assignor.pipeline.consumer_assignments import (
+    AT_ONCE_MS,
+    NO_HOSTS,
+    ConsumerAssignments,
+    consumer_assignments,
+    error_assignments,
+    host_maps,
+    partitions_in_java_order,
+    rebalance_deadlines,
+)
+from assignor.pipeline.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
+from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
+from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
+from assignor.task_assignors.base import (
+    AssignmentError,
+    PartitionRacks,
+    PlacementClient,
+    PlacementProblem,
+    PublicInterfaceAssignor,
+    RackInformation,
+    RacksOnDemand,
+    TaskAssignor,
+    refusal,
+    validate_placement,
+)
+from assignor.task_assignors.decisions import DecisionLog
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named
+from assignor.task_assignors.steering import steered_assignor
+from assignor.topology.internal_topics import (
+    DESCRIBE_TOPICS_FAILURE,
+    ChangelogTopics,
+    InternalTopicCatalog,
+    prepare_changelog_topics,
+    prepare_repartition_topics,
+)
+from assignor.topology.partition_grouper import (
+    Sources,
+    counted_sources,
+    source_partitions,
+    task_by_partition,
+    task_map_order,
+    tasks_by_subtopology,
+)
+from assignor.topology.topic_racks import TopicRacks
+from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, TopicPartition
+
+CreatedTopics = dict[str, CreatedTopic]
+"""By name. Append-only: a rebalance that fails halfway has created its first topics all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTasks:
+    """`partitions`: every task with its source partitions. `task_by_partition`: which task reads each of them.
+    `internal_topics`: every internal topic that these tasks need, with its partition count. `sources`: what the tasks
+    follow from.
+    """
+
+    partitions: Mapping[TaskId, tuple[TopicPartition, ...]]
+    task_by_partition: Mapping[TopicPartition, TaskId]
+    internal_topics: Mapping[str, int]
+    changelogs: ChangelogTopics
+    sources: Sources
+
+
+def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
+    """Step 0. Raises as `group_metadata`: DecodeError naming the member, or KafkaError."""
+    subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
+    return group_metadata(subscriptions, snapshot.future_process_id)
+
+
+def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:
+    """Step 1, repartition topics, and step 2 up to the changelogs. Adds the topics that it creates to `created`.
+
+    Raises KafkaError where Kafka's leader would give up, InputError for more partitions than a group can have.
+    """
+    topology, configs = snapshot.topology, snapshot.configs
+    catalog = InternalTopicCatalog(snapshot.existing_internal_topics, snapshot.failures, snapshot.topics_refusal)
+    repartition = prepare_repartition_topics(topology, snapshot.cluster, catalog, configs)
+    created.update(repartition.created)
+
+    sources = counted_sources(topology, repartition.cluster)
+    partitions = source_partitions(sources)
+    if versions.future is not None:
+        versions.is_version_probing()  # raises when the future member meets one that cannot probe
+    if repartition.created:
+        catalog = catalog.with_created(repartition.created)
+    changelogs = prepare_changelog_topics(topology, tasks_by_subtopology(partitions), catalog, configs)
+    created.update(changelogs.created)
+    internal_topics = {**repartition.ready, **changelogs.ready}
+    return GroupTasks(partitions, task_by_partition(sources), internal_topics, changelogs, sources)
+
+
+def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffsetSums:
+    """Step 2: where the changelogs of every stateful task end."""
+    return end_offset_sums(
+        tasks.changelogs.stateful_tasks,
+        tasks.changelogs.pre_existing_topics(),
+        tasks.changelogs.source_topics,
+        EndOffsets(snapshot.changelog_end_offsets, snapshot.committed_offsets, snapshot.failures),
+    )
+
+
+LEGACY_STICKY = "LegacyStickyTaskAssignor"
+FALLBACK_PRIOR = "FallbackPriorTaskAssignor"
+STREAMS_GROUP_STICKY = "StreamsGroupStickyTaskAssignor"
+
+
+@dataclass(frozen=True, slots=True)
+class _Effects:
+    """What a rebalance has created and decided so far; one that fails halfway keeps it."""
+
+    created: CreatedTopics = field(default_factory=dict)
+    log: DecisionLog = field(default_factory=DecisionLog)
+
+    def partition_counts(self) -> dict[str, int]:
+        """Of the created topics: a rebalance that fails vouches for no others."""
+        return {name: topic.partitions for name, topic in self.created.items()}
+
+
+def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> RebalanceResult:
+    """One rebalance. `task_assignor` replaces the one that the snapshot names, and is needed for a user's own class.
+
+    What Kafka's leader would throw comes back as `error`; what it answers with an error assignment, as `error_code`.
+    Raises DecodeError naming the member whose bytes cannot be read, and InputError for a snapshot without members or
+    with more partitions than a group can have.
+    """
+    if not snapshot.members:
+        raise InputError("at least one member is needed", "input.members")
+    with _collected_afterwards():
+        return _assign(snapshot, now_ms, task_assignor)
+
+
+@contextmanager
+def _collected_afterwards() -> Iterator[None]:
+    """Python's cycle collector starts no run inside, and goes on afterwards. Of several threads at a time the first one
+    decides; where somebody else has switched it off, it stays off.
+
+    A rebalance makes hundreds of thousands of small values and no cycles. The collector starts again for every few
+    hundred of them, and looks through all that live: up to a third of the time of a large rebalance.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None) -> RebalanceResult:
+    effects = _Effects()
+    try:
+        group = gather_members(snapshot)
+        if group.shutdown_requested:
+            return _error_result(snapshot, group, AssignorErrorCode.SHUTDOWN_REQUESTED, effects)
+        try:
+            return _steps(snapshot, now_ms, task_assignor, group, effects)
+        except MissingSourceTopicError:
+            return _error_result(snapshot, group, AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, effects)
+        except TaskAssignmentError:
+            return _error_result(snapshot, group, AssignorErrorCode.ASSIGNMENT_ERROR, effects)
+    except KafkaError as error:
+        return RebalanceResult(
+            NO_ASSIGNMENTS, effects.partition_counts(), effects.created, error=error, decisions=effects.log
+        )
+
+
+def _steps(
+    snapshot: RebalanceSnapshot,
+    now_ms: int,
+    task_assignor: TaskAssignor | None,
+    group: GroupMetadata,
+    effects: _Effects,
+) -> RebalanceResult:
+    # steps 1 and 2
+    tasks = make_tasks(snapshot, group.versions, effects.created)
+    end_offsets = sum_end_offsets(snapshot, tasks)
+    states = client_states(group.clients, tasks.task_by_partition, end_offsets.by_task)
+    chosen = _chosen(snapshot, task_assignor, end_offsets.known)
+    problem = _placement_problem(snapshot, tasks, states, chosen)
+    placement = steered_assignor(chosen, snapshot.steering).assign(problem, effects.log)
+    if placement.assignment_error is None:
+        validate_placement(problem, placement)
+    elif placement.assignment_error.is_fatal:
+        _notify_assignor(chosen, {}, snapshot, placement.assignment_error)
+
+    probing_rebalance_at_ms = now_ms + snapshot.configs.probing_rebalance_interval_ms
+    deadlines_ms = rebalance_deadlines(placement, snapshot.leader_process_id, probing_rebalance_at_ms)
+
+    # step 3
+    in_java_order = partitions_in_java_order(snapshot.topology, tasks.sources)
+    has_hosts = group.versions.min_received >= FIRST_VERSION_WITH_ENDPOINT
+    hosts = host_maps(group.clients, placement, in_java_order) if has_hosts else NO_HOSTS
+
+    # step 4
+    members = consumer_assignments(
+        snapshot.members,
+        group,
+        states,
+        placement,
+        tasks.partitions,
+        in_java_order,
+        hosts,
+        {} if snapshot.leader_process_id is None else deadlines_ms,
+        effects.log,
+        snapshot.steering.drained_members,
+    )
+    assignments = SharedAssignments(members.by_member)
+    _notify_assignor(chosen, assignments, snapshot, placement.assignment_error or AssignmentError.NONE)
+    return RebalanceResult(
+        assignments=assignments,
+        internal_topics=tasks.internal_topics,
+        created_topics=effects.created,
+        probing_rebalance_at_ms=_kept_deadline(snapshot, members, deadlines_ms),
+        followup_rebalance=members.followup_rebalance or _keeps_one_at_once(snapshot, deadlines_ms),
+        decisions=effects.log,
+        placement=placement,
+        problem=problem,
+    )
+
+
+def _error_result(
+    snapshot: RebalanceSnapshot, group: GroupMetadata, code: AssignorErrorCode, effects: _Effects
+) -> RebalanceResult:
+    by_member = error_assignments(group.clients, code)
+    return RebalanceResult(
+        SharedAssignments({member_id: by_member[member_id] for member_id in snapshot.members}),
+        effects.partition_counts(),
+        effects.created,
+        error_code=code,
+        decisions=effects.log,
+    )
+
+
+def _notify_assignor(
+    chosen: TaskAssignor, assignments: Mapping[str, bytes], snapshot: RebalanceSnapshot, error: AssignmentError
+) -> None:
+    """Tells an assignor of the public interface what became of its answer. Raises StreamsError when it has an error."""
+    if isinstance(chosen, PublicInterfaceAssignor):
+        subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
+        chosen.on_assignment_computed(assignments, subscriptions, error)
+    if error is not AssignmentError.NONE:
+        raise refusal(error, chosen.name)
+
+
+def _placement_problem(
+    snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState], chosen: TaskAssignor
+) -> PlacementProblem:
+    is_public = isinstance(chosen, PublicInterfaceAssignor)
+    return PlacementProblem(
+        configs=snapshot.configs,
+        tasks=tuple(tasks.partitions),
+        stateful_tasks=task_map_order(tasks.changelogs.stateful_tasks),
+        clients={
+            process_id: PlacementClient(
+                process_id=process_id,
+                capacity=len(state.metadata.consumers),
+                lags=state.lags,
+                consumers=state.metadata.consumers,
+                previous_active=state.previous_active,
+                previous_standby=state.previous_standby,
+                tags=state.metadata.tags,
+                rack=state.metadata.first_rack if is_public else state.metadata.rack,
+                host=state.metadata.host,
+                reported_tasks=state.metadata.reported_tasks,
+                active_owners=state.active_owners,
+            )
+            for process_id, state in states.items()
+        },
+        racks=_rack_information(snapshot, tasks, states, is_public),
+        store_names={
+            subtopology.id: frozenset([store.name for store in subtopology.stores])
+            for subtopology in snapshot.topology.subtopologies
+        },
+    )
+
+
+def _rack_information(
+    snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState], is_public: bool
+) -> RackInformation | None:
+    """An assignor of the public interface may look at racks by itself, whatever the racks of clients are."""
+    if not is_public and any(state.metadata.rack is None for state in states.values()):
+        return None
+    racks = RacksOnDemand(partial(_public_partition_racks if is_public else _partition_racks, snapshot, tasks))
+    return RackInformation(tasks.partitions, tasks.changelogs.changelog_partitions, racks)
+
+
+def _topic_racks(snapshot: RebalanceSnapshot) -> TopicRacks:
+    described = {**(snapshot.created_internal_topics or {}), **snapshot.existing_internal_topics}
+    return TopicRacks(snapshot.cluster, described, DESCRIBE_TOPICS_FAILURE in snapshot.failures)
+
+
+def _partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> PartitionRacks:
+    with_standbys = snapshot.configs.num_standby_replicas != 0
+    changelogs = _changelogs(tasks) if with_standbys else set()
+    return _topic_racks(snapshot).of(_topics(tasks.partitions), tasks.internal_topics, changelogs)
+
+
+def _public_partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> PartitionRacks:
+    racks, topics = _topic_racks(snapshot), _topics(tasks.partitions)
+    return racks.for_public_interface(topics, tasks.internal_topics, _changelogs(tasks))
+
+
+def _topics(partitions: Mapping[TaskId, Iterable[TopicPartition]]) -> set[str]:
+    return {partition.topic for by_task in partitions.values() for partition in by_task}
+
+
+def _changelogs(tasks: GroupTasks) -> set[str]:
+    return {topic for topics in tasks.changelogs.topics.values() for topic in topics}
+
+
+def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:
+    """Without lags every assignor gives way to FallbackPrior, except LegacySticky and that of streams groups, which do
+    not need them, and those of the public interface.
+
+    A class that a snapshot names is never loaded here: snapshots come over the network, classes run code.
+    """
+    if task_assignor is None and snapshot.assignor not in BUILT_IN_ASSIGNORS:
+        raise InputError(
+            f"{snapshot.assignor!r} is not built in; the caller must pass an instance of it", "input.assignor"
+        )
+    chosen = task_assignor or task_assignor_named(snapshot.assignor)
+    needs_no_lags = chosen.name in (LEGACY_STICKY, STREAMS_GROUP_STICKY) or isinstance(chosen, PublicInterfaceAssignor)
+    return chosen if lags_known or needs_no_lags else task_assignor_named(FALLBACK_PRIOR)
+
+
+def _kept_deadline(
+    snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadlines_ms: Mapping[ProcessId | None, int]
+) -> int | None:
+    """The first deadline that somebody will keep: the leader outside the group, or the members that were sent them."""
+    kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
+    return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)
+
+
+def _keeps_one_at_once(snapshot: RebalanceSnapshot, deadlines_ms: Mapping[ProcessId | None, int]) -> bool:
+    return snapshot.leader_process_id is None and AT_ONCE_MS in deadlines_ms.values()

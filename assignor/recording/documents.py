@@ -1,0 +1,30 @@
+"""Values as JSON documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from assignor.types import ProcessId, TaskId
+
+
+def document_of(value: object) -> Any:
+    """Each field of a dataclass or named tuple under its name, in their order; tasks, processes and members of an enum
+    as text.
+    """
+    if isinstance(value, TaskId | ProcessId | Enum):
+        return str(value)
+    if is_dataclass(value):
+        return document_of_fields(value, *(field.name for field in fields(value)))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return document_of_fields(value, *value._fields)
+    if isinstance(value, Mapping):
+        return {str(key): document_of(each) for key, each in value.items()}
+    return [document_of(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def document_of_fields(value: object, *names: str) -> dict[str, Any]:
+    """These fields or properties alone, in this order."""
+    return {name: document_of(getattr(value, name)) for name in names}

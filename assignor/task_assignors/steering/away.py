@@ -1,0 +1,80 @@
+"""Gives nothing new to instances that are away: nobody would run it until they are back.
+
+They keep the tasks they ran, because that is what waits for them, also where the wrapped assignor would move one: a
+present client that had a standby of it keeps that. A task that the wrapped assignor would move to one of them stays
+with the client that runs it. If nobody runs it, a present client gets it: one that has caught up, or else the one with
+the most room. No warm-up begins there. When nobody is present, nothing is changed.
+
+Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from assignor.task_assignors.base import Placement, PlacementProblem, TaskAssignor
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
+from assignor.task_assignors.steering.changing_placement import ChangingPlacement, is_caught_up_on
+from assignor.types import ProcessId, Role, TaskId
+
+
+class AwayAssignor:
+    def __init__(self, assignor: TaskAssignor, away: frozenset[ProcessId]) -> None:
+        self.name = assignor.name
+        self._assignor = assignor
+        self._away = away
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        inner_log = DecisionLog()
+        placed = self._assignor.assign(problem, inner_log)
+        present = problem.clients.keys() - self._away
+        is_wrong = placed.is_refused or placed.clients.keys() != problem.clients.keys()
+        if is_wrong or not present or present == problem.clients.keys():
+            log.extend(inner_log)
+            return placed  # if clients are missing, the check of placements says so
+        copies = ChangingPlacement.of(placed)
+        decided = DecisionLog()
+        for process in sorted(problem.clients.keys() - present):
+            had = problem.clients[process]
+            for task in sorted(copies.warm_ups[process] - had.previous_standby - had.previous_active):
+                copies.drop_standby(process, task)
+            for task in sorted(copies.active[process] - had.previous_active):
+                decided.append(_give(problem, copies, task, process, present))
+        decided.extend(_keep(problem, copies, present))
+        log.extend(step for step in inner_log if _still_holds(step, copies))
+        log.extend(decided)
+        return replace(placed, clients=copies.placed())
+
+
+def _give(
+    problem: PlacementProblem, copies: ChangingPlacement, task: TaskId, away: ProcessId, present: Iterable[ProcessId]
+) -> Decision:
+    everybody = sorted(present)
+    running = [process for process in everybody if task in problem.clients[process].previous_active]
+    ready = [process for process in running or everybody if is_caught_up_on(problem, process, task)]
+    chosen = copies.least_loaded(ready or running or everybody, problem.clients)
+    copies.swap_with_standby(task, chosen)
+    return Decision(DecisionKind.AWAY_PASSED_OVER, task, Role.ACTIVE, chosen, away)
+
+
+def _keep(problem: PlacementProblem, copies: ChangingPlacement, present: Iterable[ProcessId]) -> Iterable[Decision]:
+    """Give back what clients that are away ran, unless a present one says that it runs it. Of several, the first."""
+    here = frozenset(present)
+    run_here = frozenset(task for process in here for task in problem.clients[process].previous_active)
+    for process in sorted(problem.clients.keys() - here):
+        for task in sorted(problem.clients[process].previous_active - run_here):
+            taker = copies.owner.get(task)
+            if taker is None or taker not in here:
+                continue
+            copies.drop_standby(process, task)
+            copies.move_active(task, process)
+            standbys = sum(task in copies.standby[each] - copies.warm_ups[each] for each in copies.standby)
+            if task in problem.clients[taker].previous_standby and standbys < problem.configs.num_standby_replicas:
+                copies.standby[taker].add(task)
+            yield Decision(DecisionKind.AWAY_KEEPS, task, Role.ACTIVE, process, taker)
+
+
+def _still_holds(step: Decision, copies: ChangingPlacement) -> bool:
+    warms_up = step.process is not None and step.task in copies.warm_ups.get(step.process, ())
+    return step.kind is not DecisionKind.WARM_UP or warms_up

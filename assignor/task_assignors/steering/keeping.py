@@ -1,0 +1,107 @@
+"""Moves nothing that runs: what a rebalance decides while an operator has not approved another placement.
+
+Every task and standby stays on the client that says it has it, whatever its load. Only a task that no client says it
+runs is placed, where the wrapped assignor puts it. No warm-up is added, and none is taken away. The bytes of a
+subscription do not tell a warm-up from a standby: of more standbys than num.standby.replicas, those most behind are
+called warm-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from assignor.task_assignors.base import AssignmentError, ClientPlacement, Placement, PlacementProblem, TaskAssignor
+from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
+from assignor.task_assignors.steering.changing_placement import is_caught_up_on
+from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
+
+_NO_COPY_COMES_OF_IT = frozenset({DecisionKind.WARM_UP, DecisionKind.WARM_UP_BUDGET_SPENT})
+
+
+class KeepingAssignor:
+    def __init__(self, assignor: TaskAssignor) -> None:
+        self.name = assignor.name
+        self._assignor = assignor
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        owner = _owners(problem)
+        ownerless = frozenset(problem.tasks) - owner.keys()
+        error: AssignmentError | None = None
+        if ownerless:
+            inner_log = DecisionLog()
+            placed = self._assignor.assign(problem, inner_log)
+            error = placed.assignment_error
+            log.extend(_of_placed(inner_log, ownerless))
+            for process, client in placed.clients.items():
+                owner.update(dict.fromkeys(client.active & ownerless, process))
+            leaves_some = error is None and not owner.keys() >= ownerless
+            if placed.is_refused or leaves_some or not problem.clients.keys() >= set(owner.values()):
+                return placed  # the check of placements says what is wrong with it
+        log.extend(
+            Decision(DecisionKind.KEPT_OWNED, task, Role.ACTIVE, owner[task])
+            for task in sorted(problem.tasks)
+            if task not in ownerless
+        )
+        return replace(_kept(problem, owner), assignment_error=error)
+
+
+def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:
+    """Of several clients that say they run a task, one that has caught up; the first of these."""
+    tasks = frozenset(problem.tasks)
+    owner: dict[TaskId, ProcessId] = {}
+    for process in sorted(problem.clients):
+        for task in problem.clients[process].previous_active & tasks:
+            known = owner.get(task)
+            if known is None or (not is_caught_up_on(problem, known, task) and is_caught_up_on(problem, process, task)):
+                owner[task] = process
+    return owner
+
+
+def _of_placed(log: Iterable[Decision], ownerless: frozenset[TaskId]) -> Iterable[Decision]:
+    """Why tasks that nobody runs are where they are. Nothing else that the wrapped assignor wanted is done."""
+    for step in log:
+        if step.task not in ownerless or step.role is not Role.ACTIVE or step.kind in _NO_COPY_COMES_OF_IT:
+            continue
+        if step.kind is DecisionKind.SWAPPED:  # whose place is taken gets no standby of it
+            step = step._replace(kind=DecisionKind.MOVED_TO_CAUGHT_UP)
+        yield step
+
+
+def _kept(problem: PlacementProblem, owner: dict[TaskId, ProcessId]) -> Placement:
+    stateful = frozenset(problem.stateful_tasks)
+    active: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}
+    for task, process in owner.items():
+        active[process].add(task)
+    standby = {
+        process: (client.previous_standby & stateful) - active[process] for process, client in problem.clients.items()
+    }
+    warm_ups = _most_behind(problem, standby)
+    return Placement(
+        False,
+        {
+            process: ClientPlacement(frozenset(active[process]), standby[process], warm_ups[process] & standby[process])
+            for process in problem.clients
+        },
+    )
+
+
+def _most_behind(
+    problem: PlacementProblem, standby: dict[ProcessId, frozenset[TaskId]]
+) -> dict[ProcessId, frozenset[TaskId]]:
+    holders: dict[TaskId, list[ProcessId]] = {}
+    for process in sorted(standby):
+        for task in standby[process]:
+            holders.setdefault(task, []).append(process)
+    found: dict[ProcessId, set[TaskId]] = {process: set() for process in standby}
+    for task, processes in holders.items():
+        by_lag = sorted(processes, key=lambda process: _distance(problem, process, task))
+        for process in by_lag[max(0, problem.configs.num_standby_replicas) :]:
+            found[process].add(task)
+    return {process: frozenset(tasks) for process, tasks in found.items()}
+
+
+def _distance(problem: PlacementProblem, process: ProcessId, task: TaskId) -> int:
+    lags = problem.clients[process].lags
+    lag = lags.lag_for(task) if task in lags else UNKNOWN_OFFSET_SUM
+    return JAVA_LONG_MAX if lag == UNKNOWN_OFFSET_SUM else max(lag, LATEST_OFFSET)

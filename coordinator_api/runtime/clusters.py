@@ -1,0 +1,266 @@
+"""Clusters that a group's definition names instead of describing: every rebalance polls them.
+
+Rules: a definition says `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only addresses
+that its own settings list, because an address may be a directory of this machine. It finds providers by entry point, so
+that this package knows no log: `assignor.cluster_providers`, each a function from an address to a `ClusterProvider`. A
+rebalance waits for a cluster that is out of reach. Any other error of a provider fails the rebalance, which is then
+tried again like any failed one.
+
+The event loop asks a cluster in threads, each call with a time limit. A cluster that does not answer holds up neither
+the event loop nor the groups of other clusters, so every cluster has a few threads of its own. An error that means that
+the cluster is out of reach becomes `ClusterOutOfReach`; any other error of the provider is passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol, TypeVar
+
+from assignor.errors import AssignorFault, InputError, NotBuiltYet
+from assignor.names.printable import shown_address
+from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.internal_topics import CreatedTopic
+from coordinator_api.runtime.telemetry import GroupTelemetry
+
+ENTRY_POINT_GROUP = "assignor.cluster_providers"
+PROVIDER = "provider"
+BOOTSTRAP_SERVERS = "bootstrap.servers"
+SETTING = "cluster.bootstrap.servers"
+
+
+class ClusterProvider(Protocol):
+    """One cluster. Called from several threads, never from the event loop; the provider limits the time of each call.
+
+    An error whose attribute `retriable` is true means that the cluster is out of reach just now (see `is_retriable`).
+    """
+
+    def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
+        """What the topology's topics look like now. Changelog end offsets that are not known are None."""
+        ...
+
+    def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
+        """How many partitions the topology's topics have now, internal ones included, without those that do not exist.
+
+        Called often: it may cost no more than one request for metadata.
+        """
+        ...
+
+    def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
+        """On return the topics exist. One that existed before with as many partitions is fine."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the cluster could not be reached, or was too slow, and asking again may help.
+
+    Source: `RetriableException`; the attribute has the name that Python clients of Kafka give it.
+    """
+    return getattr(error, "retriable", False) is True or isinstance(error, TimeoutError | ConnectionError)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAddress:
+    """`provider`: a name such as `embedded`. `bootstrap_servers`: None for the only cluster that the settings list."""
+
+    provider: str
+    bootstrap_servers: str | None
+
+    def __str__(self) -> str:
+        if self.bootstrap_servers is None:
+            return self.provider
+        names_it = self.bootstrap_servers.startswith(f"{self.provider}:")  # `embedded:/var/lib/words` says it itself
+        return self.bootstrap_servers if names_it else f"{self.provider} {self.bootstrap_servers}"
+
+
+def provider_address(cluster: object) -> ProviderAddress | None:
+    """What a definition's `cluster` names; None when it describes the cluster itself. Raises InputError."""
+    if not isinstance(cluster, Mapping) or PROVIDER not in cluster:
+        return None
+    unknown = set(cluster) - {PROVIDER, BOOTSTRAP_SERVERS}
+    if unknown:
+        raise InputError(f"unknown field {min(unknown)!r}; a provider takes {BOOTSTRAP_SERVERS!r}", "cluster")
+    provider, servers = cluster[PROVIDER], cluster.get(BOOTSTRAP_SERVERS)
+    if not isinstance(provider, str) or not provider:
+        raise InputError("must be the name of a provider, for example 'embedded'", f"cluster.{PROVIDER}")
+    if servers is not None and (not isinstance(servers, str) or not servers):
+        raise InputError("must be an address", f"cluster.{BOOTSTRAP_SERVERS}")
+    return ProviderAddress(provider, servers)
+
+
+def _servers_in(provider: str, address: str) -> frozenset[str]:
+    """The servers of an address, separated by commas or semicolons, with or without the provider's name before them.
+
+    Any of its servers name a cluster, in any order.
+    """
+    servers = re.split("[;,]", address.removeprefix(f"{provider}:"))
+    return frozenset(server.strip() for server in servers)
+
+
+def _entry_point(name: str) -> EntryPoint:
+    found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in found:
+        installed = ", ".join(sorted(found)) or "none"
+        raise NotBuiltYet(f"there is no provider {name[:100]!r} here (installed: {installed})", f"cluster.{PROVIDER}")
+    return found[name]
+
+
+def _refused(reason: str) -> InputError:
+    return InputError(reason, f"cluster.{BOOTSTRAP_SERVERS}")
+
+
+Answer = TypeVar("Answer")
+
+THREADS_OF_A_CLUSTER = 4
+
+
+class ClusterOutOfReach(AssignorFault):
+    """The cluster did not answer, or not in time; asking again later may help. The message is one line for people."""
+
+
+class ClusterConnection:
+    """One cluster. Every method raises ClusterOutOfReach, and whatever else the provider raises."""
+
+    def __init__(self, clusters: Clusters, address: ProviderAddress, timeout_ms: int) -> None:
+        self.address = address
+        self._clusters = clusters
+        self._timeout_ms = timeout_ms
+        self._threads = ThreadPoolExecutor(max_workers=THREADS_OF_A_CLUSTER, thread_name_prefix="cluster")
+
+    async def view(self, group_id: str, definition: RebalanceSnapshot, timeout_ms: int | None = None) -> ClusterView:
+        return await self._ask(lambda provider: provider.view(group_id, definition), timeout_ms)
+
+    async def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
+        return await self._ask(lambda provider: provider.topics(definition))
+
+    async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
+        await self._ask(lambda provider: provider.create_topics(topics))
+
+    def close(self) -> None:
+        """Ask nothing more. A call that is under way ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, call: Callable[[ClusterProvider], Answer], timeout_ms: int | None = None) -> Answer:
+        bound_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(bound_ms / 1000):
+                return await loop.run_in_executor(self._threads, self._in_thread, call)
+        except TimeoutError:
+            raise ClusterOutOfReach(
+                f"{self.address} did not answer within {bound_ms} ms (cluster.request.timeout.ms)"
+            ) from None
+
+    def _in_thread(self, call: Callable[[ClusterProvider], Answer]) -> Answer:
+        try:
+            return call(self._clusters.provider(self.address))
+        except Exception as error:
+            if is_retriable(error):
+                why = str(error) or type(error).__name__
+                raise ClusterOutOfReach(f"{self.address} is out of reach: {why}") from error
+            raise
+
+
+class Clusters:
+    """The clusters that groups of this service may name. Each is opened once, when a call first needs it.
+
+    `allowed`: the addresses that the settings list.
+    """
+
+    def __init__(self, allowed: tuple[str, ...] = (), timeout_ms: int = 30_000) -> None:
+        self._allowed = allowed
+        self._timeout_ms = timeout_ms
+        self._connections: dict[ProviderAddress, ClusterConnection] = {}
+        self._opened: dict[ProviderAddress, ClusterProvider] = {}
+        self._opening: dict[ProviderAddress, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def check(self, address: ProviderAddress) -> None:
+        """Raises InputError for an address that the settings do not list and for a provider whose packages are missing,
+        NotBuiltYet for an unknown provider. Loads the provider, which may take time.
+        """
+        point = _entry_point(address.provider)
+        self._listed(address)
+        point.load()
+
+    def cluster(self, address: ProviderAddress) -> ClusterConnection:
+        """For the event loop."""
+        if address not in self._connections:
+            self._connections[address] = ClusterConnection(self, address, self._timeout_ms)
+        return self._connections[address]
+
+    def provider(self, address: ProviderAddress) -> ClusterProvider:
+        """For threads. Raises as `check` does, and whatever opening the cluster raises. Opening may take time."""
+        point = _entry_point(address.provider)
+        listed = self._listed(address)
+        with self._lock:
+            opening = self._opening.setdefault(listed, threading.Lock())
+        # a cluster that is slow to open holds up only those who want the same one
+        with opening:
+            if listed not in self._opened:
+                factory: Callable[[str | None], ClusterProvider] = point.load()
+                opened = factory(listed.bootstrap_servers)
+                with self._lock:
+                    if self._closed:
+                        opened.close()
+                        raise InputError("the service is stopping", "cluster")
+                    self._opened[listed] = opened
+            return self._opened[listed]
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        with self._lock:
+            self._closed = True
+            for provider in self._opened.values():
+                provider.close()
+
+    def _listed(self, address: ProviderAddress) -> ProviderAddress:
+        """As the settings list it."""
+        if address.bootstrap_servers is None and len(self._allowed) == 1:
+            return ProviderAddress(address.provider, self._allowed[0])
+        if address.bootstrap_servers is None:
+            raise _refused(f"is missing, and the setting {SETTING} lists {len(self._allowed)} clusters, not one")
+        named = _servers_in(address.provider, address.bootstrap_servers)
+        for listed in self._allowed:
+            if named <= _servers_in(address.provider, listed):
+                return ProviderAddress(address.provider, listed)
+        shown = shown_address(address.bootstrap_servers)[:200]
+        raise _refused(f"{shown!r} is not listed in this service's setting {SETTING}")
+
+
+class ClusterStanding:
+    """The watch, the rebalances and the description report each poll here. Times in milliseconds.
+
+    `looked_at_ms`: when the cluster last answered, None before the first time. `failing_since_ms`: when the first poll
+    failed since then, `error`: why the last one failed; both None when the last poll was answered.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:
+        self._now_ms = now_ms
+        self._telemetry = telemetry
+        self.looked_at_ms: int | None = None
+        self.failing_since_ms: int | None = None
+        self.error: str | None = None
+
+    def answered(self) -> None:
+        if self.failing_since_ms is not None:
+            self._telemetry.logger.info("cluster_answers_again", after_ms=self._now_ms() - self.failing_since_ms)
+        self.looked_at_ms = self._now_ms()
+        self.failing_since_ms = self.error = None
+
+    def failed(self, error: Exception) -> None:
+        # a path in it may have bytes that are no text; it is shown as JSON
+        self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
+        self._telemetry.metrics.failed_cluster_polls.inc()
+        if self.failing_since_ms is None:
+            self.failing_since_ms = self._now_ms()
+            self._telemetry.logger.warning("cluster_out_of_reach", error=self.error)

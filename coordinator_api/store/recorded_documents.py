@@ -1,0 +1,133 @@
+"""A recorded rebalance as it is stored: a rebalance/1 document in which what all assignments share stands once.
+
+    zstandard of: text before the assignments (int32 length, UTF-8) | text after them (likewise) | packed assignments
+
+Expanded it is, byte for byte, the JSON that was packed: `before`, each assignment in base64, `after`. That may be a
+hundred times as long, so it comes in chunks. A document that cannot be stored so is stored as gzip of its JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from typing import NamedTuple
+
+from assignor.errors import InputError
+from assignor.protocol.assignment_packing import pack, share, unpack
+from assignor.protocol.primitives import Reader, Writer
+from assignor.protocol.shared_assignments import SharedAssignments
+from coordinator_api.group.compression import TooManyBytes, compress, decompress
+
+_LONGEST = 2**30
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_CHUNK = 65_536
+
+
+def pack_document(document: Mapping[str, object], assignments: SharedAssignments) -> bytes:
+    """What to store. `document`: rebalance/1; `assignments` stand in place of what `output.assignments` has."""
+    before, after = _around_the_assignments(document)
+    writer = Writer()
+    writer.nullable_byte_array(before, "text before the assignments")
+    writer.nullable_byte_array(after, "text after the assignments")
+    writer.raw(pack(assignments))
+    return compress(writer.to_bytes())
+
+
+def pack_whole_document(document: Mapping[str, object]) -> bytes:
+    """As `pack_document`, for a rebalance/1 from elsewhere, which has its assignments in base64.
+
+    One whose base64 is written in another way than here is kept as it is: what is stored is what was sent.
+    """
+    output = document["output"]
+    assert isinstance(output, Mapping), "checked"
+    texts: Mapping[str, str] = output["assignments"]
+    assignments = {member_id: base64.b64decode(text) for member_id, text in texts.items()}
+    if any(base64.b64encode(raw) != texts[member_id].encode() for member_id, raw in assignments.items()):
+        return gzip.compress(_json(document), mtime=0)
+    return pack_document(document, share(assignments))
+
+
+def expanded(stored: bytes) -> Iterator[bytes]:
+    """The rebalance/1 document as JSON, in chunks that belong to one member each. Raises InputError, DecodeError."""
+    if stored.startswith(_GZIP_MAGIC):
+        yield from _gunzipped(stored)
+        return
+    before, assignments, after = _unpacked(stored)
+    yield before
+    for number, (member_id, raw) in enumerate(assignments.items()):
+        comma = b"," if number else b""
+        yield b'%b%b:"%b"' % (comma, _json(member_id), base64.b64encode(raw))
+    yield after
+
+
+class RecordedDocument(NamedTuple):
+    """`document`: rebalance/1 without the assignments of its output, which are in `assignments`."""
+
+    document: dict[str, object]
+    assignments: Mapping[str, bytes]
+
+
+def read_recorded(stored: bytes) -> RecordedDocument:
+    """What was packed, without making all of its text. Raises InputError, DecodeError."""
+    if stored.startswith(_GZIP_MAGIC):
+        text = b"".join(_gunzipped(stored))  # outside the block: an InputError is a ValueError
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"not JSON: {error}") from None
+        output = document["output"]
+        texts, output["assignments"] = output["assignments"], {}
+        return RecordedDocument(document, {name: base64.b64decode(text) for name, text in texts.items()})
+    before, assignments, after = _unpacked(stored)
+    return RecordedDocument(json.loads(before + after), assignments)
+
+
+def _unpacked(stored: bytes) -> tuple[bytes, SharedAssignments, bytes]:
+    reader = Reader(decompress(stored, _LONGEST), "recorded rebalance")
+    before, after = reader.byte_array("text before the assignments"), reader.byte_array("text after the assignments")
+    return before, unpack(reader.raw(reader.remaining, "assignments")), after
+
+
+def _around_the_assignments(document: Mapping[str, object]) -> tuple[bytes, bytes]:
+    """`{... "output":{... "assignments":{` and `} ...}`."""
+    output = document["output"]
+    assert isinstance(output, Mapping), "every recorded rebalance has an output"
+    before, after = _split(document, "output")
+    output_before, output_after = _split(output, "assignments")
+    opening = [b"{", *(each + b"," for each in before), b'"output":{', *(each + b"," for each in output_before)]
+    closing = [b"}", *(b"," + each for each in output_after), b"}", *(b"," + each for each in after), b"}"]
+    return b"".join([*opening, b'"assignments":{']), b"".join(closing)
+
+
+def _split(fields: Mapping[str, object], at: str) -> tuple[list[bytes], list[bytes]]:
+    """The fields before and after one of them, as JSON."""
+    names = list(fields)
+    place = names.index(at)
+
+    def written(some: list[str]) -> list[bytes]:
+        return [_json(name) + b":" + _json(fields[name]) for name in some]
+
+    return written(names[:place]), written(names[place + 1 :])
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def _gunzipped(stored: bytes) -> Iterator[bytes]:
+    left = _LONGEST
+    try:
+        with gzip.open(BytesIO(stored)) as reading:
+            while chunk := reading.read(_GZIP_CHUNK):
+                left -= len(chunk)
+                if left < 0:
+                    raise TooManyBytes(f"the gzip stream has more than {_LONGEST} bytes")
+                yield chunk
+    except EOFError:
+        raise InputError("the gzip stream ends too early") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"not gzip: {error}") from None

@@ -1,0 +1,171 @@
+"""Documents that the HTTP calls answer with, as rows and sentences. The terminal and the page print them.
+
+Pure: no HTTP, no clock, no templates.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from assignor.types import TaskId
+from rebalance_analysis.presentation.comparisons import difference_summary
+from rebalance_analysis.presentation.forecasts import verdict
+from rebalance_analysis.presentation.moves import copy_changes
+from rebalance_analysis.presentation.quantities import count_text, counted, duration_text, task_ranges, utc
+
+TASKS_SHOWN = 500
+"""How many tasks a page lists that would be elsewhere."""
+
+_CAUSES = {
+    "member-joined": "a member joined",
+    "subscription-changed": "a member's subscription changed",
+    "static-member-replaced": "a static member was started again",
+    "member-left": "a member left",
+    "member-removed": "a member was removed",
+    "definition-changed": "the group was declared anew",
+    "followup-rebalance": "the rebalance before it asked for a follow-up",
+    "probing-rebalance": "a probing rebalance was due",
+    "topics-changed": "topics changed",
+    "led-elsewhere": "the leader elsewhere did not say why",
+    "operator-requested": "an operator asked for it",
+    "instance-drained": "an instance is drained",
+}
+_OUTCOMES = {
+    "stable": "nothing more is due",
+    "follow-up": "a member has to give up tasks first, so another rebalance follows",
+    "probing": "next owners have to catch up, so a probing rebalance is planned",
+    "settled": "another rebalance would change nothing",
+    "error": "it failed, and members got an error",
+    "held": "it waits for approval",
+}
+_HOLD_ENDS = {
+    "approved": "approved by {by}",
+    "discarded": "discarded by {by}: every task stayed where it was",
+    "time-limit": "carried out when its time limit had passed",
+    "hold-ended": "carried out when {by} ended the hold",
+    "replaced": "given up, because another rebalance began",
+}
+
+
+def count(number: int | None) -> str:
+    """`12,345`; a dash for what is not known."""
+    return "–" if number is None else count_text(number)
+
+
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop. A name with dots at the beginning, such as that of a config, stays."""
+    begins = text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
+    return begins if begins.endswith((".", "?", "!")) else f"{begins}."
+
+
+def has_words(query: str, *texts: str) -> bool:
+    """Whether each word of the query stands in one of the texts, in whatever case."""
+    text = _folded(" ".join(texts))
+    return all(word in text for word in _folded(query).split())
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def cause_of(reason: str) -> str:
+    """`reason`: why a rebalance began: a word of `RebalanceReason`, or a sentence, which stays as it is."""
+    return _CAUSES.get(reason, reason)
+
+
+def outcome_of(outcome: str) -> str:
+    """What follows a rebalance. `outcome`: a word of `RebalanceOutcome`."""
+    return _OUTCOMES.get(outcome, outcome)
+
+
+def hold_text(hold: Mapping[str, Any] | None) -> str:
+    """How a rebalance's wait for approval ended. `hold`: of a recorded rebalance; None for one that never waited."""
+    if hold is None:
+        return ""
+    if hold["ended"] is None:
+        return f"It waits since {utc(hold['since_ms'])}."
+    end = _HOLD_ENDS.get(hold["ended"], str(hold["ended"])).format(by=hold["by"] or "somebody")
+    why = f", because: {hold['reason']}" if hold["reason"] else ""
+    waited = "" if hold["at_ms"] is None else f" It waited {duration_text(hold['at_ms'] - hold['since_ms'])}."
+    return f"Held, then {end}{why}.{waited}"
+
+
+DONE: Mapping[str, str] = {
+    "approve": "the rebalance is carried out",
+    "discard": "the rebalance is discarded; tasks stay where they are",
+    "hold": "rebalances that move tasks now wait for approval",
+    "hold-off": "rebalances do not wait any more",
+    "drain": "the drain has begun; the table says when it is safe to stop",
+    "drain-end": "the drain has ended, and tasks may come again",
+    "grace": "tasks of members that leave now wait for them",
+    "grace-off": "tasks of members that leave go to others at once",
+    "promote": "the next rebalance comes as soon as the warm-ups have caught up",
+    "promote-off": "the next rebalance comes at the probing deadline",
+    "pause": "members process nothing until it is resumed",
+    "resume": "members go on",
+    "rebalance": "a rebalance starts",
+    "stop-all": "the coordinator tells every member to stop",
+}
+"""What has happened when the group has accepted an operator's command, by the command's name on the page."""
+
+
+class ActiveLever(NamedTuple):
+    """A lever that is on. `effect`: a sentence without a full stop. `by`, `reason`: None when they are not known."""
+
+    name: str
+    effect: str
+    by: str | None
+    at_ms: int
+    reason: str | None
+
+
+EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "hold": lambda lever: f"rebalances that move tasks wait {duration_text(lever['time_limit_ms'])} for approval",
+    "rejoin_grace": lambda lever: f"tasks of members that leave wait {duration_text(lever['grace_ms'])} for them",
+    "promotion": lambda lever: "a rebalance comes as soon as warm-ups have caught up",
+    "pause": lambda lever: "members process no records",
+}
+"""What a lever does while it is on, by its name in the group's document, of the lever there."""
+
+
+def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[ActiveLever]:
+    """`levers`: of a group's document. `names`: of instances, by process id."""
+    found = [
+        ActiveLever(name, effect(lever), lever["by"], lever["at_ms"], lever["reason"])
+        for name, effect in EFFECTS.items()
+        if (lever := levers[name]) is not None
+    ]
+    for each in levers["drained"]:
+        process, member = each["process_id"], each["member_id"]
+        target = f"member {member}" if member else f"instance {(names or {}).get(process, process)}"
+        found.append(ActiveLever("drained", f"{target} is to have no tasks", each["by"], each["at_ms"], each["reason"]))
+    return found
+
+
+def missing_of_drain(drain: Mapping[str, Any]) -> list[str]:
+    """A line for each thing that a drain still waits for; empty when it is safe to stop."""
+    return [f"{each['task']}: {each['why']}" if each["task"] else str(each["why"]) for each in drain["missing"]]
+
+
+def moves_of_held(held: Mapping[str, Any]) -> str:
+    """`2 tasks would move: 0_0, 0_3`. `held`: of a group's document."""
+    tasks = held["tasks_to_move"]
+    if not tasks:
+        return "no task would move"
+    return f"{counted(len(tasks), 'task')} would move: {task_ranges([TaskId.parse(task) for task in tasks])}"
+
+
+def changes_shown(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """`answer`, which has a difference, a forecast and the names of instances, with `tasks` that are elsewhere, the
+    number of those that are left out (`tasks_more`), a `summary` of the difference, and the `verdict` of the forecast.
+    """
+    names, every = answer["names"], answer["difference"]["tasks"]
+    return {
+        **answer,
+        "tasks": [copy_changes(each, lambda process: str(names.get(process, process))) for each in every[:TASKS_SHOWN]],
+        "tasks_more": max(0, len(every) - TASKS_SHOWN),
+        "summary": difference_summary(answer["difference"]),
+        "verdict": verdict(answer["forecast"]),
+    }

@@ -1,0 +1,223 @@
+"""Requests in versions that aiokafka does not have, for group membership and for admin calls.
+
+aiokafka's own versions lack `skip_assignment` (KIP-814), reasons (KIP-800), leaving by group.instance.id (KIP-345) and
+the types of groups (KIP-848). OffsetFetch 7 can ask for stable offsets only (KIP-447). DescribeGroups 4 returns
+`group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor (KIP-464). IncrementalAlterConfigs
+changes some configs and leaves the others (KIP-339).
+Source of field order and types: `JoinGroupRequest.json` and its neighbours in kafka-clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiokafka.errors import IncompatibleBrokerVersion
+from aiokafka.protocol.admin import CreateTopicsRequest_v3, CreateTopicsResponse_v3
+from aiokafka.protocol.api import RequestStruct, Response
+from aiokafka.protocol.types import (
+    Array,
+    Boolean,
+    Bytes,
+    CompactArray,
+    CompactBytes,
+    CompactString,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Schema,
+    String,
+    TaggedFields,
+)
+
+from assignor.types import TopicPartition
+
+NO_TAGS: dict[int, bytes] = {}
+TOPIC = 2
+"""A type of resource. Source: `ConfigResource.Type`."""
+SET_CONFIG, DELETE_CONFIG = 0, 1
+"""What to do with a config. Source: `AlterConfigOp.OpType`."""
+
+_TAGS = ("tags", TaggedFields)
+_THROTTLED = ("throttle_time_ms", Int32)
+_ERROR = ("error_code", Int16)
+
+
+class VersionedRequest:
+    """`structs`: one request in several versions of aiokafka's classes, the oldest first. The newest that a broker
+    knows is sent. `needs`: for the error when a broker knows none.
+    """
+
+    def __init__(self, *structs: Any, needs: str | None = None) -> None:
+        self._structs = structs
+        self._needs = needs or type(structs[0]).__name__
+
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
+        """Called by aiokafka's connection. `versions`: the lowest and the highest version that the broker knows, by API
+        key. Raises IncompatibleBrokerVersion.
+        """
+        for struct in reversed(self._structs):
+            lowest, highest = versions.get(struct.API_KEY, (0, -1))
+            if lowest <= struct.API_VERSION <= highest:
+                return struct
+        raise IncompatibleBrokerVersion(self._needs)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Topic to its partition numbers, both sorted."""
+    numbers: dict[str, list[int]] = {}
+    for partition in sorted(set(partitions)):
+        numbers.setdefault(partition.topic, []).append(partition.partition)
+    return numbers
+
+
+def _text(*names: str) -> tuple[Any, ...]:
+    return tuple((name, String("utf-8")) for name in names)
+
+
+def _compact(*names: str) -> tuple[Any, ...]:
+    return tuple((name, CompactString("utf-8")) for name in names)
+
+
+def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
+    """The class of one version of a request. `request`, `response`: schemas. `flexible`: its headers have tags."""
+    common = {"API_KEY": key, "API_VERSION": version}
+    answer = type(f"{name}Response_v{version}", (Response,), {**common, "SCHEMA": response})
+    fields = {**common, "FLEXIBLE_VERSION": flexible, "RESPONSE_TYPE": answer, "SCHEMA": request}
+    return type(f"{name}Request_v{version}", (RequestStruct,), fields)
+
+
+_OFFSETS = (("partition", Int32), ("offset", Int64), ("leader_epoch", Int32))
+_COMMITTED = ("partitions", CompactArray(*_OFFSETS, *_compact("metadata"), _ERROR, _TAGS))
+_DESCRIBED_MEMBER = (
+    *_text("member_id", "group_instance_id", "client_id", "client_host"),
+    ("member_metadata", Bytes),
+    ("member_assignment", Bytes),
+)
+
+OffsetFetch7 = _version(
+    "OffsetFetch",
+    9,
+    7,
+    Schema(
+        *_compact("consumer_group"),
+        ("topics", CompactArray(*_compact("topic"), ("partitions", CompactArray(Int32)), _TAGS)),
+        ("require_stable", Boolean),
+        _TAGS,
+    ),
+    Schema(_THROTTLED, ("topics", CompactArray(*_compact("topic"), _COMMITTED, _TAGS)), _ERROR, _TAGS),
+)
+JoinGroup9 = _version(
+    "JoinGroup",
+    11,
+    9,
+    Schema(
+        *_compact("group"),
+        ("session_timeout", Int32),
+        ("rebalance_timeout", Int32),
+        *_compact("member_id", "group_instance_id", "protocol_type"),
+        ("protocols", CompactArray(*_compact("name"), ("metadata", CompactBytes), _TAGS)),
+        *_compact("reason"),
+        _TAGS,
+    ),
+    Schema(
+        _THROTTLED,
+        _ERROR,
+        ("generation_id", Int32),
+        *_compact("protocol_type", "protocol_name", "leader_id"),
+        ("skip_assignment", Boolean),
+        *_compact("member_id"),
+        ("members", CompactArray(*_compact("member_id", "group_instance_id"), ("metadata", CompactBytes), _TAGS)),
+        _TAGS,
+    ),
+)
+Heartbeat3 = _version(
+    "Heartbeat",
+    12,
+    3,
+    Schema(*_text("group"), ("generation_id", Int32), *_text("member_id", "group_instance_id")),
+    Schema(_THROTTLED, _ERROR),
+    flexible=False,
+)
+LeaveGroup3 = _version(
+    "LeaveGroup",
+    13,
+    3,
+    Schema(*_text("group"), ("members", Array(*_text("member_id", "group_instance_id")))),
+    Schema(_THROTTLED, _ERROR, ("members", Array(*_text("member_id", "group_instance_id"), _ERROR))),
+    flexible=False,
+)
+LeaveGroup5 = _version(
+    "LeaveGroup",
+    13,
+    5,
+    Schema(
+        *_compact("group"),
+        ("members", CompactArray(*_compact("member_id", "group_instance_id", "reason"), _TAGS)),
+        _TAGS,
+    ),
+    Schema(
+        _THROTTLED, _ERROR, ("members", CompactArray(*_compact("member_id", "group_instance_id"), _ERROR, _TAGS)), _TAGS
+    ),
+)
+SyncGroup5 = _version(
+    "SyncGroup",
+    14,
+    5,
+    Schema(
+        *_compact("group"),
+        ("generation_id", Int32),
+        *_compact("member_id", "group_instance_id", "protocol_type", "protocol_name"),
+        ("assignments", CompactArray(*_compact("member_id"), ("assignment", CompactBytes), _TAGS)),
+        _TAGS,
+    ),
+    Schema(_THROTTLED, _ERROR, *_compact("protocol_type", "protocol_name"), ("member_assignment", CompactBytes), _TAGS),
+)
+DescribeGroups4 = _version(
+    "DescribeGroups",
+    15,
+    4,
+    Schema(("groups", Array(String("utf-8"))), ("include_authorized_operations", Boolean)),
+    Schema(
+        _THROTTLED,
+        (
+            "groups",
+            Array(
+                _ERROR,
+                *_text("group", "state", "protocol_type", "protocol"),
+                ("members", Array(*_DESCRIBED_MEMBER)),
+                ("authorized_operations", Int32),
+            ),
+        ),
+    ),
+    flexible=False,
+)
+ListGroups5 = _version(
+    "ListGroups",
+    16,
+    5,
+    Schema(("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8"))), _TAGS),
+    Schema(
+        _THROTTLED, _ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS)), _TAGS
+    ),
+)
+"""All groups of one broker with their types (KIP-848); brokers before 3.8 do not know this version."""
+CreateTopics4 = _version(
+    "CreateTopics", 19, 4, CreateTopicsRequest_v3.SCHEMA, CreateTopicsResponse_v3.SCHEMA, flexible=False
+)
+_CHANGES = Array(*_text("name"), ("config_operation", Int8), *_text("value"))
+IncrementalAlterConfigs0 = _version(
+    "IncrementalAlterConfigs",
+    44,
+    0,
+    Schema(
+        ("resources", Array(("resource_type", Int8), *_text("resource_name"), ("configs", _CHANGES))),
+        ("validate_only", Boolean),
+    ),
+    Schema(
+        _THROTTLED,
+        ("responses", Array(_ERROR, *_text("error_message"), ("resource_type", Int8), *_text("resource_name"))),
+    ),
+    flexible=False,
+)

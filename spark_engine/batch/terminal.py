@@ -1,0 +1,91 @@
+"""What a run shows: its progress in rows, as a bar on a terminal, else as a line every few seconds; and tables.
+
+The progress counts the rows of complete parts, including those of earlier runs. The rate is that of the last half
+minute and leaves out earlier runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+LINE_INTERVAL_S = 5.0
+RATE_WINDOW_S = 30.0
+GAP = 2
+"""Columns of the terminal between two of a table."""
+
+
+class RowsProgress:
+    """A context manager, which gives the terminal back on exit."""
+
+    def __init__(self, console: Console, title: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._title = title
+        self._clock = clock
+        self._next_line_s = clock() + LINE_INTERVAL_S
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=console,
+            auto_refresh=False,
+            speed_estimate_period=RATE_WINDOW_S,
+            get_time=clock,
+        )
+        self._task = self._bar.add_task(title, total=None, status="starting")
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def show(self, done: int, planned: int, rejects: int) -> None:
+        """`done` of `planned`: rows and rejects, including those of earlier runs."""
+        task = self._bar.tasks[0]
+        task.total = planned  # not by `update`, which forgets the rate when the total changes
+        self._bar.update(self._task, completed=done)
+        status = f"{done:,} of {planned:,} rows"
+        if rejects:
+            status += f" ({rejects:,} rejects)"
+        if rate := task.speed:
+            status += f", {rate:,.0f} rows/s, {_duration((planned - done) / rate)} left"
+        self._bar.update(self._task, status=status, refresh=self._console.is_terminal)
+        if not self._console.is_terminal and self._clock() >= self._next_line_s:
+            self._next_line_s = self._clock() + LINE_INTERVAL_S
+            self.say(status)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays above the bar."""
+        self._console.print(f"{self._title}: {text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def plain_table(*, show_header: bool = True) -> Table:
+    """A table without lines, so that it fits 80 columns. Give its columns `overflow="fold"`: text that is too wide then
+    continues in the next line, and rich cuts the words of others.
+    """
+    return Table(show_header=show_header, box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+
+
+def titled(title: str, table: Table, *notes: str) -> Group:
+    """The title above and the notes below, which may be wider than the table is."""
+    parts: list[RenderableType] = [Text(title), table, *map(Text, notes)]
+    return Group(*parts)

@@ -1,0 +1,54 @@
+"""A job of Spark that runs beside the thread of its caller, which waits for it or cancels it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from pyspark import InheritableThread, SparkContext
+
+STOP_TIMEOUT_S = 20.0
+_CANCEL_INTERVAL_S = 0.25
+
+Result = TypeVar("Result")
+
+
+class SparkJob(Generic[Result]):
+    """Runs `body`, which starts the job and returns its result. `failure`: what it raised."""
+
+    def __init__(self, context: SparkContext, title: str, body: Callable[[], Result]) -> None:
+        self.group = f"{title} {uuid.uuid4().hex}"  # a job of this title may have run on this session before
+        self.result: Result | None = None
+        self.failure: BaseException | None = None
+        self._context = context
+        self._title = title
+        self._body = body
+        # an event, not Thread.join: after an interrupted join, Python takes the thread for ended (bpo-45274)
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        InheritableThread(target=self._run, name=self._title, daemon=True).start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it has ended, after that long at most."""
+        return self._ended.wait(timeout_s)
+
+    def cancel(self) -> None:
+        """Python workers of its tasks get SIGKILL."""
+        deadline_s = time.monotonic() + STOP_TIMEOUT_S
+        while not self._ended.is_set() and time.monotonic() < deadline_s:
+            # repeated, because a job that Spark has not yet submitted cannot be cancelled
+            self._context.cancelJobGroup(self.group)
+            self._ended.wait(_CANCEL_INTERVAL_S)
+
+    def _run(self) -> None:
+        try:
+            self._context.setJobGroup(self.group, self._title, interruptOnCancel=True)
+            self.result = self._body()
+        except BaseException as fault:
+            self.failure = fault
+        finally:
+            self._ended.set()

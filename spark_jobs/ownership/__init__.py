@@ -1,0 +1,1 @@
+"""Which instance owns which task: the log that instances write, its history, and the state of their group."""

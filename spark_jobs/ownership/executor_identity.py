@@ -1,0 +1,51 @@
+"""Which Spark executor this Python worker belongs to. Spark does not tell its Python workers.
+
+A worker's parent is pyspark's daemon, and the daemon's parent is the executor's JVM, whose command line has the
+executor's id. In local mode the driver is the executor.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+DRIVER = "driver"
+LOOPBACK = "127.0.0.1"
+_EXECUTOR_ID = re.compile(r"--executor-id[\s\0]+([^\s\0]+)")
+_HOST = re.compile(r"--hostname[\s\0]+([^\s\0]+)")
+_GENERATIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorIdentity:
+    """`executor_id`: Spark's number, or `driver` in local mode. `jvm_pid`: None when it cannot be found. Without Spark
+    there is neither: an empty text and None.
+
+    `host`: the name under which other machines reach this one; loopback in Spark's local mode.
+    """
+
+    executor_id: str
+    jvm_pid: int | None
+    host: str = LOOPBACK
+
+
+def executor_identity() -> ExecutorIdentity:
+    """Found among the ancestors of this process."""
+    pid = os.getpid()
+    for _ in range(_GENERATIONS):
+        try:
+            # the second field is the program's name in brackets, which may itself contain brackets and blanks
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+        except OSError:  # pid 0, or a system without /proc
+            break
+        named = _EXECUTOR_ID.search(command)
+        if named is not None:
+            host = _HOST.search(command)
+            return ExecutorIdentity(named[1], pid, host[1] if host is not None else socket.gethostname())
+        if "org.apache.spark.deploy.SparkSubmit" in command:
+            return ExecutorIdentity(DRIVER, pid)
+    return ExecutorIdentity(DRIVER, None)

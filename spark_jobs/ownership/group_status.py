@@ -1,0 +1,143 @@
+"""The status of a whole group: the coordinator's view, completed by what each instance reports at its endpoint.
+
+The coordinator knows which member has which task in which role, warm-ups included. Only the instance knows how far a
+task has come. When an instance does not answer, or serves no endpoint, the coordinator's view is shown for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+import httpx
+
+from coordinator_client.http_client import http_client
+from spark_jobs.ownership.group_view import GroupView, MemberView, group_view
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+
+ACTIVE, STANDBY, WARM_UP = "active", "standby", "warm-up"
+RUNNING, RESTORING = "running", "restoring"
+NO_ANSWER = "no answer"
+REQUEST_TIMEOUT_S = 1.0
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """One copy of a task. `state`: empty when unknown. `lag`: changelog records still to read, None when unknown.
+
+    `restored`: changelog records read since the task came to this thread.
+    """
+
+    task: str
+    role: str
+    state: str = ""
+    lag: int | None = None
+    restored: int = 0
+
+    @property
+    def restore_percent(self) -> int | None:
+        """How much of an active task's state is restored; None when it is not restoring, or its lag is unknown."""
+        if self.role != ACTIVE or self.state != RESTORING or self.lag is None:
+            return None
+        return 100 * self.restored // max(self.restored + self.lag, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """A stream thread and its copies, active ones first. `instance`: its endpoint, or its process id without one.
+
+    `processed`, `dropped`, `passed_over`: input records since the thread started; 0 where the instance does not say.
+    """
+
+    instance: str
+    thread: str
+    state: str
+    copies: tuple[CopyStatus, ...]
+    processed: int = 0
+    dropped: int = 0
+    passed_over: int = 0
+
+    def of_role(self, role: str) -> tuple[CopyStatus, ...]:
+        return tuple(copy for copy in self.copies if copy.role == role)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """`view`: the coordinator's. `threads`: sorted by name."""
+
+    group_id: str
+    view: GroupView
+    threads: tuple[ThreadRow, ...]
+
+    def instance_of(self, process_id: str) -> str:
+        """As in `ThreadRow`, or the beginning of the process id of an instance that is gone."""
+        return next((each.instance for each in self.view.members if each.process_id == process_id), process_id[:8])
+
+
+class GroupWatch:
+    """Asks for one group's status, as a context manager. `https`: its instances speak TLS."""
+
+    def __init__(self, client: CoordinatorClient, group_id: str, *, https: bool = False) -> None:
+        self._client = client
+        self._group_id = group_id
+        self._scheme = "https" if https else "http"
+        self._http = http_client(f"{self._scheme}://", client.token, timeout=REQUEST_TIMEOUT_S)
+        self._askers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="instance-status")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._askers.shutdown(cancel_futures=True)
+        self._http.close()
+
+    def look(self) -> GroupStatus:
+        """Raises CoordinatorError, CoordinatorUnavailable."""
+        view = group_view(self._client, self._group_id)
+        endpoints = sorted({member.user_endpoint for member in view.members if member.user_endpoint is not None})
+        answers = dict(zip(endpoints, self._askers.map(self._ask, endpoints), strict=True))
+        return GroupStatus(self._group_id, view, thread_rows(view, answers))
+
+    def _ask(self, endpoint: str) -> Mapping[str, Any]:
+        """The answer of its GET /status; empty when it gives none."""
+        try:
+            answer = self._http.get(f"{self._scheme}://{endpoint}/status")
+            document = answer.json() if answer.is_success else {}
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+
+def thread_rows(view: GroupView, statuses: Mapping[str, Mapping[str, Any]]) -> tuple[ThreadRow, ...]:
+    """`statuses`: endpoint to what its instance answered."""
+    rows = [_row(member, view, statuses.get(member.user_endpoint or "", {})) for member in view.members]
+    return tuple(sorted(rows, key=lambda row: (row.thread, row.instance)))
+
+
+def _row(member: MemberView, view: GroupView, status: Mapping[str, Any]) -> ThreadRow:
+    thread = next((each for each in status.get("threads", ()) if each.get("name") == member.client_id), None)
+    if thread is None:
+        state = NO_ANSWER if member.user_endpoint is not None else ""
+        return ThreadRow(member.instance, member.client_id, state, tuple(_as_assigned(member, view)))
+    copies = tuple(_as_held(task, member.warm_up) for task in thread["tasks"])
+    counts = (int(thread.get(count, 0)) for count in ("processed", "dropped", "passed_over"))
+    return ThreadRow(member.instance, member.client_id, str(thread["state"]), copies, *counts)
+
+
+def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
+    for role, tasks in ((ACTIVE, member.active), (STANDBY, member.standby), (WARM_UP, member.warm_up)):
+        for task in tasks:
+            lag = view.lags.get((task, member.member_id))
+            # a negative lag is a sentinel for a running active, not a number of records
+            state = RUNNING if lag is not None and lag < 0 else ""
+            yield CopyStatus(task, role, state, None if lag is None else max(lag, 0))
+
+
+def _as_held(task: Mapping[str, Any], warm_ups: Iterable[str]) -> CopyStatus:
+    name, role = str(task["task"]), str(task["role"])
+    if role == STANDBY and name in warm_ups:
+        role = WARM_UP
+    return CopyStatus(name, role, str(task["state"]), task["lag"], task["restored"])

@@ -1,0 +1,115 @@
+"""What the ownership logs say of a group: when each task had an owner, had two at once, or had none.
+
+An interval of ownership begins with the line in which a thread has the task as active. It ends with that thread's first
+later line without the task, or with the death of its process, whichever comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from spark_jobs.ownership.ownership_log import OwnershipLine
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One thread's ownership of a task. Milliseconds since the epoch; `end_ms`: None when it still owns the task."""
+
+    task: str
+    thread: str
+    pid: int
+    start_ms: float
+    end_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two threads that owned one task at the same time, for `length_ms`."""
+
+    first: Interval
+    second: Interval
+    length_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time without an owner, after a first owner. `end_ms`: None when no thread has owned the task since."""
+
+    task: str
+    start_ms: float
+    end_ms: float | None
+
+    @property
+    def length_ms(self) -> float | None:
+        return None if self.end_ms is None else self.end_ms - self.start_ms
+
+
+def ownership_intervals(
+    lines: Iterable[OwnershipLine], deaths: Mapping[int, float] | None = None
+) -> dict[str, list[Interval]]:
+    """Task to its intervals, sorted by start. `deaths`: process id to the time of its death, in milliseconds."""
+    deaths = deaths or {}
+    running: dict[tuple[str, int], dict[str, float]] = {}
+    intervals: dict[str, list[Interval]] = {}
+
+    def end(task: str, thread: str, pid: int, start_ms: float, end_ms: float | None) -> None:
+        died_ms = deaths.get(pid)
+        if died_ms is not None:
+            if start_ms >= died_ms:
+                return
+            end_ms = died_ms if end_ms is None else min(end_ms, died_ms)
+        intervals.setdefault(task, []).append(Interval(task, thread, pid, start_ms, end_ms))
+
+    for line in sorted(lines, key=lambda line: line.at_ms):
+        owned = running.setdefault((line.thread, line.pid), {})
+        for task in [task for task in owned if task not in line.active]:
+            end(task, line.thread, line.pid, owned.pop(task), line.at_ms)
+        for task in line.active:
+            owned.setdefault(task, line.at_ms)
+    for (thread, pid), owned in running.items():
+        for task, start_ms in owned.items():
+            end(task, thread, pid, start_ms, None)
+    return {task: sorted(found, key=lambda interval: interval.start_ms) for task, found in intervals.items()}
+
+
+def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
+    """Every pair of intervals of one task that overlap."""
+    found = []
+    for of_task in intervals.values():
+        for position, first in enumerate(of_task):
+            for second in of_task[position + 1 :]:
+                last_ms = min(_or_forever(first.end_ms), _or_forever(second.end_ms))
+                if second.start_ms < last_ms:
+                    found.append(Overlap(first, second, last_ms - second.start_ms))
+    return found
+
+
+def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> list[Gap]:
+    """Every gap between two owners, or after the last one, that ends after `after_ms` or has not ended."""
+    found = []
+    for task, of_task in intervals.items():
+        covered_ms = _or_forever(of_task[0].end_ms)
+        for _, later in pairwise(of_task):
+            if later.start_ms > covered_ms and later.start_ms > after_ms:
+                found.append(Gap(task, covered_ms, later.start_ms))
+            covered_ms = max(covered_ms, _or_forever(later.end_ms))
+        if covered_ms != _or_forever(None):
+            found.append(Gap(task, covered_ms, None))
+    return found
+
+
+def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
+    """Member id to its executor."""
+    return {line.member_id: line.executor for line in lines if line.member_id is not None}
+
+
+def members_behind(lines: Iterable[OwnershipLine], member_ids: Iterable[str], generation_id: int) -> set[str]:
+    """Those of `member_ids` that have not yet taken their assignment of this generation."""
+    holds = {line.member_id: line.generation_id for line in sorted(lines, key=lambda line: line.at_ms)}
+    return {member_id for member_id in member_ids if holds.get(member_id) != generation_id}
+
+
+def _or_forever(at_ms: float | None) -> float:
+    return float("inf") if at_ms is None else at_ms

@@ -1,0 +1,160 @@
+"""What each stream thread owned and when, as the thread itself saw it: one JSON Lines file for each start of a thread.
+
+Each line is one change and is written before the thread acts on it. So a task is in the log before the thread works on
+it, and out of it before the group learns that the thread gave it up. Times are milliseconds since the epoch by the
+machine's clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from assignor.errors import InputError
+from assignor.types import TaskId
+from spark_jobs.ownership.executor_identity import ExecutorIdentity
+from streams_runtime.instance.thread_listener import TaskRestored
+from streams_runtime.membership.member_events import HeldTasks
+
+SUFFIX = ".jsonl"
+
+_NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
+_LONGEST_NAME = 200
+"""A thread's name begins with the client id, which may have any printable character."""
+_NOTHING = HeldTasks("", 0)
+
+
+class OwnershipEvent(StrEnum):
+    """What happened.
+
+    `started`, `lost`, `closed`: the thread owns nothing. `joining`: it is about to send a subscription and keeps all
+    its tasks. `revoked`: it has given up some tasks and keeps the others. `assigned`: it has taken the assignment of a
+    generation. `restored`, `processed`: ownership does not change; the named active task has restored its state, or has
+    processed its first record on this thread.
+    """
+
+    STARTED = "started"
+    JOINING = "joining"
+    REVOKED = "revoked"
+    ASSIGNED = "assigned"
+    LOST = "lost"
+    CLOSED = "closed"
+    RESTORED = "restored"
+    PROCESSED = "processed"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipLine:
+    """One change: after it, the thread owns exactly `active` and `standby`.
+
+    `instance`, `thread`, `executor`, `pid`: who writes. `jvm_pid`: the executor's, None if unknown. `task`: of
+    `restored` and `processed`. `origin`, `records`: what the task started from, and how many changelog records it read
+    before it ran. `reason`: why tasks were lost or closed.
+    """
+
+    at_ms: float
+    event: OwnershipEvent
+    instance: str
+    thread: str
+    executor: str
+    pid: int
+    jvm_pid: int | None
+    generation_id: int | None = None
+    member_id: str | None = None
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    reason: str | None = None
+    task: str | None = None
+    origin: str | None = None
+    records: int | None = None
+
+
+class OwnershipListener:
+    """A `ThreadListener` that writes the log of one thread; only that thread calls it. Once a call returns, its line
+    survives the end of this process. Raises OSError.
+    """
+
+    def __init__(self, directory: Path, instance: str, thread: str, executor: ExecutorIdentity) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        pid = os.getpid()
+        self._file = directory / f"{_NO_FILE_NAME.sub('_', thread)[-_LONGEST_NAME:]}-{pid}{SUFFIX}"
+        self._last = OwnershipLine(
+            0.0, OwnershipEvent.STARTED, instance, thread, executor.executor_id, pid, executor.jvm_pid
+        )
+        self._hold(OwnershipEvent.STARTED, _NOTHING)
+
+    def joining(self, held: HeldTasks) -> None:
+        self._hold(OwnershipEvent.JOINING, held)
+
+    def assigned(self, held: HeldTasks) -> None:
+        self._hold(OwnershipEvent.ASSIGNED, held)
+
+    def revoked(self, held: HeldTasks) -> None:
+        self._hold(OwnershipEvent.REVOKED, held)
+
+    def dropped(self, reason: str, *, clean: bool) -> None:
+        self._hold(OwnershipEvent.CLOSED if clean else OwnershipEvent.LOST, _NOTHING, reason)
+
+    def restored(self, task: TaskRestored) -> None:
+        self._write(OwnershipEvent.RESTORED, task=str(task.task_id), origin=str(task.origin), records=task.records)
+
+    def processed_first(self, task_id: TaskId, at_ms: int) -> None:
+        self._write(OwnershipEvent.PROCESSED, task=str(task_id))
+
+    def _hold(self, event: OwnershipEvent, held: HeldTasks, reason: str | None = None) -> None:
+        self._last = replace(
+            self._last,
+            generation_id=held.generation_id or None,
+            member_id=held.member_id or None,
+            active=tuple(sorted(map(str, held.active))),
+            standby=tuple(sorted(map(str, held.standby))),
+        )
+        self._write(event, reason=reason)
+
+    def _write(
+        self,
+        event: OwnershipEvent,
+        *,
+        reason: str | None = None,
+        task: str | None = None,
+        origin: str | None = None,
+        records: int | None = None,
+    ) -> None:
+        """`event` with the tasks that the thread holds now."""
+        at_ms = time.time() * 1000
+        line = replace(self._last, at_ms=at_ms, event=event, reason=reason, task=task, origin=origin, records=records)
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(line)) + "\n")
+
+
+def read_ownership(directory: Path) -> list[OwnershipLine]:
+    """Every complete line of every file, sorted by time. Raises InputError naming the file and line of a bad one."""
+    return sorted(_lines(directory), key=lambda line: line.at_ms)
+
+
+def _lines(directory: Path) -> Iterator[OwnershipLine]:
+    for file in sorted(directory.glob(f"*{SUFFIX}")):
+        text = file.read_text(encoding="utf-8")
+        complete = text[: text.rfind("\n") + 1]
+        for number, line in enumerate(complete.splitlines(), start=1):
+            try:
+                yield _as_line(json.loads(line))
+            except (ValueError, TypeError, KeyError) as fault:
+                raise InputError(f"is not a line of an ownership log: {fault}", f"{file}:{number}") from fault
+
+
+def _as_line(document: dict[str, object]) -> OwnershipLine:
+    fields: dict[str, object] = dict(document)
+    fields["event"] = OwnershipEvent(str(fields["event"]))
+    for name in ("active", "standby"):
+        tasks = fields[name]
+        if not isinstance(tasks, list):
+            raise TypeError(f"{name} is not a list")
+        fields[name] = tuple(str(task) for task in tasks)
+    return OwnershipLine(**fields)  # type: ignore[arg-type]

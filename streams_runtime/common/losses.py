@@ -1,0 +1,246 @@
+"""Counts, reports and logs what a task leaves out, what it never gets to read, and which windows it lacks.
+
+Rules: each record is counted once, by its reason. A count of a reason and a place is logged as warnings up to the
+tenth, and then only at level debug: the metric and the notice go on counting. Source:
+`TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons; what was passed over, and what was
+filtered out before a repartition topic, Kafka does not count.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from assignor.configs import WINDOW_STORE_ADDITIONAL_RETENTION_MS
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.clock import duration_text
+from streams_runtime.common.metrics import TaskMetrics
+from streams_runtime.common.notices import NoticeBoard, NoticeCode
+
+WARNINGS = 10
+"""So many records of one reason and place are named in the log, each in a line."""
+
+ALREADY_A_NOTICE = {"already_a_notice": True}
+"""`extra` of a log line whose content a notice reports already: `LoggedNotices` makes no second notice of it."""
+
+_logger = logging.getLogger(__name__)
+
+
+class DropReason(StrEnum):
+    """The label of the metric."""
+
+    LATE = "late"
+    """Its window was closed already: later than the grace, or than a window store keeps."""
+
+    NULL_KEY = "null-key"
+    NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
+    """Kafka filters such a record out and counts it nowhere. Here it has a metric of its own: the loss is shown, and
+    `dropped-records-total` is Kafka's."""
+
+    NULL_KEY_OR_VALUE = "null-key-or-value"
+    NEGATIVE_TIMESTAMP = "negative-timestamp"
+    DESERIALIZATION_ERROR = "deserialization-error"
+    PROCESSING_ERROR = "processing-error"
+    DEAD_LETTER = "dead-letter"
+
+
+_IN_WORDS = {
+    DropReason.LATE: "late for a closed window",
+    DropReason.NULL_KEY: "null key",
+    DropReason.NULL_KEY_BEFORE_REPARTITION: "null key before a repartition topic",
+    DropReason.NULL_KEY_OR_VALUE: "null key or value",
+    DropReason.NEGATIVE_TIMESTAMP: "negative timestamp",
+    DropReason.DESERIALIZATION_ERROR: "cannot be read",
+    DropReason.PROCESSING_ERROR: "failed in a processor",
+    DropReason.DEAD_LETTER: "sent to the dead-letter topic",
+}
+
+
+_DAY_MS = 86_400_000
+
+
+class WindowsAtRisk(NamedTuple):
+    """A window store whose changelog the log may delete before its windows expire.
+
+    `topic`: the changelog. `windows`: how many, at most. `behind_ms`: by how much stream time is behind the clock.
+    `kept_ms`: `retention.ms` of the topic. `retention_ms`: of the store.
+    """
+
+    store: str
+    topic: str
+    windows: int
+    behind_ms: int
+    kept_ms: int
+    retention_ms: int
+
+    @property
+    def needed_ms(self) -> int:
+        """The additional retention that is enough, in whole days."""
+        return (self.behind_ms // _DAY_MS + 1) * _DAY_MS
+
+    def text(self) -> str:
+        behind = duration_text(max(0, self.behind_ms) // 1_000 * 1_000)
+        enough_ms = self.retention_ms + self.needed_ms
+        return (
+            f"windows at most, as stream time is {behind} behind the clock: set retention.ms={enough_ms} "
+            f"(now {self.kept_ms}), and {WINDOW_STORE_ADDITIONAL_RETENTION_MS}={self.needed_ms} for topics still to be "
+            f"made, or the log deletes them from {self.topic}"
+        )
+
+
+class TaskLosses:
+    """Of one task in one thread, which alone calls it. `dropped_records`: how many so far, of all reasons."""
+
+    __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_suspected", "_task", "dropped_records")
+
+    def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: NoticeBoard | None) -> None:
+        """`metrics`, `notices` None: neither is kept, as in a test of a task alone."""
+        self.dropped_records = 0
+        self._task = task
+        self._metrics = metrics
+        self._notices = notices
+        self._by_place: dict[tuple[DropReason, str], int] = {}
+        self._at_risk: dict[str, WindowsAtRisk] = {}
+        self._suspected: set[tuple[str, str]] = set()
+
+    def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
+        """Count one record. `place`: a node or a topic. `detail`: what to say of this reason and place from now on.
+
+        Whether the record is to be named in the log.
+        """
+        self.dropped_records += 1
+        seen = self._by_place[reason, place] = self._by_place.get((reason, place), 0) + 1
+        if self._metrics is not None:
+            if reason is DropReason.NULL_KEY_BEFORE_REPARTITION:
+                self._metrics.null_key_filtered()
+            else:
+                self._metrics.dropped(reason)
+        code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
+        self._add_notice(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)
+        if seen == WARNINGS + 1:
+            _logger.warning(
+                "task %s: more records are dropped (%s, %s); they are counted, and logged at level debug only",
+                self._task,
+                _IN_WORDS[reason],
+                place,
+                extra=ALREADY_A_NOTICE,
+            )
+        return seen <= WARNINGS
+
+    def by_reason(self) -> dict[DropReason, int]:
+        """How many records were dropped so far."""
+        counts: dict[DropReason, int] = {}
+        for (reason, _), count in self._by_place.items():
+            counts[reason] = counts.get(reason, 0) + count
+        return counts
+
+    def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:
+        """As `dropped`; the level at which the record is to be logged."""
+        return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
+
+    def suspect_timestamp(self, partition: TopicPartition, offset: int, timestamp_ms: int, unit: str) -> None:
+        """A timestamp of the input looks like one in another unit. Reported once for each topic and unit."""
+        if (partition.topic, unit) in self._suspected:
+            return
+        self._suspected.add((partition.topic, unit))
+        what = (
+            f"offset {offset} has the timestamp {timestamp_ms}, which looks like {unit}: timestamps are in "
+            "milliseconds since the epoch, and later records may count as late"
+        )
+        self._warn(partition, what)
+        self._add_notice(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
+
+    def expired(self, store: str) -> None:
+        """A window store was given something for a window that it keeps no more."""
+        level = self.log_level(DropReason.LATE, store)
+        _logger.log(level, "task %s: store %s skips an expired window", self._task, store, extra=ALREADY_A_NOTICE)
+
+    def deleted_unread(self, partition: TopicPartition, begin: int) -> None:
+        """The group begins to read a partition that has lost its first records."""
+        self._passed_over(partition, begin, f"were deleted before this group read any; it begins at offset {begin}")
+
+    def passed_over(self, partition: TopicPartition, position: int, begin: int, resumed_at: int) -> None:
+        """The log starts above the group's position."""
+        where = f"the log starts at {begin}, the group was at {position}"
+        more = "" if resumed_at == begin else f" and goes on at {resumed_at}, by auto.offset.reset"
+        self._passed_over(partition, begin - position, f"were deleted before this group read them: {where}{more}")
+
+    def beyond_end(self, partition: TopicPartition, position: int, end: int, resumed_at: int) -> None:
+        """The log ends below the group's position."""
+        what = (
+            f"position beyond the log's end: the group was at offset {position}, and the log ends at {end}, as the "
+            f"topic was made again or has lost records; the group goes on at {resumed_at}"
+        )
+        self._warn(partition, what)
+        self._add_notice(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
+
+    def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
+        """A window store was restored from a changelog that begins at `begin` and was needed from `needed_from` on.
+
+        Each deleted change was one of a window, and a window may have had several. So the reported number of windows is
+        an upper bound.
+        """
+        windows = begin - needed_from
+        what = (
+            f"windows at most are missing in store {store}: its changelog starts at offset {begin}, and was needed "
+            f"from {needed_from} on"
+        )
+        self._warn(changelog, f"{windows:,} {what}")
+        if self._metrics is not None:
+            self._metrics.windows_missing(store, windows)
+        self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
+
+    def windows_at_risk(self, risk: WindowsAtRisk) -> None:
+        """The log may delete, by its clock, what a window store still has. Reported when new, or when it is worse."""
+        reported = self._at_risk.get(risk.store)
+        is_worse = reported is None or risk.windows >= 2 * reported.windows or risk.needed_ms > reported.needed_ms
+        if not is_worse:
+            return
+        self._at_risk[risk.store] = risk
+        if reported is None:
+            what = f"{risk.windows:,} {risk.text()}"
+            _logger.warning("task %s: store %s: %s", self._task, risk.store, what, extra=ALREADY_A_NOTICE)
+        new = risk.windows - (0 if reported is None else reported.windows)
+        self._add_notice(NoticeCode.WINDOWS_AT_RISK, f"store {risk.store}", max(0, new), risk.text())
+
+    def _passed_over(self, partition: TopicPartition, records: int, what: str) -> None:
+        self._warn(partition, f"{records:,} records {what}")
+        if self._metrics is not None:
+            self._metrics.passed_over(partition.topic, records)
+        self._add_notice(NoticeCode.RECORDS_PASSED_OVER, _name(partition), records, f"records {what}")
+
+    def _warn(self, partition: TopicPartition, what: str) -> None:
+        _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=ALREADY_A_NOTICE)
+
+    def _add_notice(self, code: NoticeCode, about: str, count: int, detail: str) -> None:
+        if self._notices is not None:
+            self._notices.add(code, about, count, detail)
+
+
+LossesOf = Callable[[TaskId], TaskLosses]
+"""Makes those of a task."""
+
+
+def uncounted(task: TaskId) -> TaskLosses:
+    """For a task without an instance."""
+    return TaskLosses(task, None, None)
+
+
+class _CountedBefore(TaskLosses):
+    """Counts nothing, and has every record logged at level debug."""
+
+    __slots__ = ()
+
+    def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
+        return False
+
+
+def counted_before(task: TaskId) -> TaskLosses:
+    """For records that are read again, and were counted when they were processed."""
+    return _CountedBefore(task, None, None)
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

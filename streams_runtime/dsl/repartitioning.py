@@ -1,0 +1,252 @@
+"""Repartition topics in the graph, and how `optimize` makes one of several.
+
+Each node is a filter, a sink, the topic, and the source that reads the topic. It has the name of its source, because
+later nodes are linked to the source. With `optimize`, the repartition topics below one change of the key become one
+topic, directly below that change. Here topics "become one", and "merge" means a merge of streams (`KStream.merge`, a
+`MergeNode`).
+
+A topic stays as it is if the value changes between the change of the key and the topic, because a topic has one value
+serde. If streams with changed keys are merged, and there are repartition topics below the merge, these topics become
+one, which serves all of the streams. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
+`UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
+`maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: topics also become one if several of them are in one
+branch below the change of the key, or if they are below several merges. In Kafka both are errors.
+
+As in Kafka, a topic can also move from below a merge to above it. The records of the other stream then do not pass
+through the topic, and are aggregated in the partition of their old key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams_runtime.dsl.change import ChangedSerde
+from streams_runtime.dsl.graph_nodes import GraphNode, MergeNode
+from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
+from streams_runtime.dsl.stream_processors import StreamOperator, leaving_out_null_keys, passing_on
+from streams_runtime.dsl.table_aggregates import KTableRepartitionMap
+from streams_runtime.processors.api import StreamPartitioner
+from streams_runtime.processors.topology import Topology
+from streams_runtime.serdes import BYTES, Serde
+from streams_runtime.serdes.defaults import DefaultSerde
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionNames:
+    topic: str
+    sink: str
+    filter: str
+    source: str
+
+    @classmethod
+    def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
+        """`prefix`: the name that the user gave, or a generated one.
+
+        Takes three numbers from the counter of `naming` in both cases, as Kafka does. Source:
+        `KStreamImpl.createRepartitionedSource`.
+        """
+        topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+        sink = naming.processor("KSTREAM-SINK-")
+        null_filter = naming.processor("KSTREAM-FILTER-")
+        source = naming.processor("KSTREAM-SOURCE-")
+        if is_generated(prefix):
+            return cls(topic, sink, null_filter, source)
+        return cls(topic, f"{topic}-sink", f"{topic}-filter", f"{topic}-source")
+
+
+@dataclass(eq=False, repr=False)
+class RepartitionNode(GraphNode):
+    """`mergeable`: whether `optimize` may merge the topic with others; False for `KStream.repartition`.
+
+    `keeps_null_keys`: whether records without key pass; the graph decides it when the topology is built.
+    """
+
+    name: str = field(init=False)
+    names: RepartitionNames
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    mergeable: bool = field(default=True, kw_only=True)
+    partitions: int | None = field(default=None, kw_only=True)
+    partitioner: StreamPartitioner | None = field(default=None, kw_only=True)
+    keeps_null_keys: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.names.source
+
+    def write(self, topology: Topology) -> None:
+        names = self.names
+        key_serde = self.key_serde or DefaultSerde("key", names.topic)
+        value_serde = self.value_serde or DefaultSerde("value", names.topic)
+        topology.add_repartition_topic(names.topic, self.partitions)
+        operator = StreamOperator(passing_on if self.keeps_null_keys else leaving_out_null_keys)
+        topology.add_processor(names.filter, operator, self.parent_names())
+        topology.add_sink(
+            names.sink,
+            names.topic,
+            names.filter,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            partitioner=self.partitioner,
+        )
+        topology.add_source(names.source, names.topic, key_serde=key_serde, value_serde=value_serde)
+
+
+@dataclass(eq=False, repr=False)
+class GroupedTableRepartitionNode(GraphNode):
+    """The repartition topic of a grouped table. It has the changes of the table, each with the key of its group."""
+
+    topic: str
+    sink: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+
+    def write(self, topology: Topology) -> None:
+        key_serde = self.key_serde or DefaultSerde("key", self.topic)
+        changes = ChangedSerde(self.value_serde or DefaultSerde("value", self.topic))
+        topology.add_repartition_topic(self.topic)
+        topology.add_sink(self.sink, self.topic, self.parent_names(), key_serde=key_serde, value_serde=changes)
+        topology.add_source(self.name, self.topic, key_serde=key_serde, value_serde=changes)
+
+
+@dataclass(eq=False, repr=False)
+class GroupedTableSelectNode(GraphNode):
+    """Gives each change of a table the key of its group. The aggregation below decides the topic and its serdes."""
+
+    selector: Callable[[Any, Any], tuple[Any, Any]]
+
+    def write(self, topology: Topology) -> None:
+        below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
+        # Without an aggregation, there is no topic, and keys are taken as bytes. Else the keys have the serde of the
+        # aggregation, or the default serde if the aggregation has none.
+        topic = "" if below is None else below.topic
+        keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
+        topology.add_processor(self.name, KTableRepartitionMap(self.selector, topic, keys), self.parent_names())
+
+
+Condition = Callable[[GraphNode], bool]
+
+
+class RepartitionMerging:
+    """Collects the repartition topics that can become one. `naming`: gives names to the nodes of the new topics."""
+
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
+        # For each node that changes the key, the repartition topics below it that can become one. `merge` moves entries
+        # from such nodes to the merges below them.
+        self._behind: dict[GraphNode, dict[RepartitionNode, None]] = {}
+        self._merges: dict[GraphNode, None] = {}
+
+    def note(self, node: GraphNode) -> None:
+        """Remember a node that was linked to a parent: a change of the key, a repartition topic, or a merge."""
+        if node.changes_key:
+            self._behind[node] = {}
+        elif isinstance(node, RepartitionNode) and node.mergeable:
+            changer = _key_changer_above(node)
+            if changer is not None:
+                self._behind[changer][node] = None
+        elif isinstance(node, MergeNode):
+            self._merges[node] = None
+
+    def merge(self) -> dict[str, str]:
+        """Change the graph. Maps the name of each source that is replaced to the name of its new source."""
+        self._gather_behind_merges()
+        renamed: dict[str, str] = {}
+        for changer, replaced in self._behind.items():
+            if replaced:
+                one = self._one_for(replaced)
+                one.priority = changer.priority  # so that it is added to the topology before all nodes below it
+                for node in replaced:
+                    self._replace(node, one, changer)
+                    renamed[node.name] = one.name
+                changer.add_child(one)
+        return renamed
+
+    def _one_for(self, replaced: Iterable[RepartitionNode]) -> RepartitionNode:
+        """The one new node in the place of these nodes. Its serdes are the first that any of them has."""
+        nodes = list(replaced)
+        names = RepartitionNames.of_stream(self._naming, nodes[0].names.topic)
+        return RepartitionNode(
+            names,
+            next((node.key_serde for node in nodes if node.key_serde is not None), None),
+            next((node.value_serde for node in nodes if node.value_serde is not None), None),
+        )
+
+    def _replace(self, node: RepartitionNode, one: RepartitionNode, changer: GraphNode) -> None:
+        """Take `node` out of the graph: its children get its parents. Move the branches of `changer` that lead to
+        `node`, so that they begin at `one`, the new node of the one topic.
+        """
+        # the node itself, and the nodes above it up to the change
+        between = _above(node, stop_at=changer) | {node}
+        for branch in [child for child in changer.children if child in between]:
+            one.add_child(branch)
+            changer.remove_child(branch)
+        parents = list(node.parents)
+        for child in list(node.children):
+            for parent in parents:
+                parent.add_child(child)
+        for parent in parents:
+            parent.remove_child(node)
+        for child in list(node.children):
+            node.remove_child(child)
+
+    def _gather_behind_merges(self) -> None:
+        """Topics below a merge of streams with changed keys become one, directly below the merge. If there are several
+        such merges, the last one counts.
+        """
+        above_of = {node: _above(node) for nodes in self._behind.values() for node in nodes}
+        gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
+        above_merges = {merge: _above(merge) for merge in self._merges}
+        for changer, nodes in list(self._behind.items()):
+            # The merges that are below the change and above all of its topics, in the order of the calls: a merge comes
+            # after the merges above it. The topics move from the change to the last of these merges.
+            merges = [
+                merge
+                for merge in self._merges
+                if changer in above_merges[merge] and all(merge in above_of[node] for node in nodes)
+            ]
+            if merges:
+                gathered[merges[-1]].update(self._behind.pop(changer))
+        self._behind.update(gathered)
+
+
+def _key_changer_above(node: GraphNode) -> GraphNode | None:
+    """The nearest node above that changes the key. None if a node between it and this node changes the value."""
+    any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
+    changer = _found_upwards(node, lambda above: above.changes_key)
+    # the same node, unless a node below the change of the key changes only the value
+    return changer if any_change is changer else None
+
+
+def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
+    """The first node that meets the condition: the node itself, or one above it, depth first along its parents.
+
+    A node that several paths reach is visited once: a second visit would find nothing either.
+    """
+    if condition(node):
+        return node
+    visited: set[GraphNode] = set()
+    waiting = [iter(node.parents)]
+    while waiting:
+        parent = next(waiting[-1], None)
+        if parent is None:
+            waiting.pop()
+        elif parent not in visited:
+            if condition(parent):
+                return parent
+            visited.add(parent)
+            waiting.append(iter(parent.parents))
+    return None
+
+
+def _above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
+    """All nodes above this one. `stop_at`: the search stops at this node, and the result does not have it."""
+    above: set[GraphNode] = set()
+    waiting = [node]
+    while waiting:
+        for parent in waiting.pop().parents:
+            if parent not in above and parent is not stop_at:
+                above.add(parent)
+                waiting.append(parent)
+    return above

@@ -1,0 +1,242 @@
+"""An application as one value: what is to run, how, and what to do about errors. Every instance gets the same one.
+
+It is checked when it is made, where its author can correct it. It can be pickled to be sent to executors (cloudpickle
+takes the functions and classes of its topology along). Source: `KafkaStreams`' constructor and setters,
+`StreamsUncaughtExceptionHandler`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from types import ModuleType
+
+from assignor.configs import AssignmentConfigs
+from assignor.errors import InputError, TopologyError
+from assignor.names.near_names import near_name
+from assignor.pipeline.snapshot import RebalanceSnapshot
+from assignor.recording import rebalance_input
+from assignor.topology.cluster import Cluster
+from assignor.topology.group_topology import GroupTopology
+from streams_runtime.common.states import StateListener
+from streams_runtime.configs import StreamsConfig, check_names
+from streams_runtime.instance.restore.restore_listener import RestoreListener
+from streams_runtime.logs.opening import cluster_address, cluster_provider_name
+from streams_runtime.processors.api import ExceptionHandler
+from streams_runtime.processors.topology import Topology
+from streams_runtime.tasks.exception_handling import dead_letter, fail
+
+_BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.optimization"))
+
+
+class ThreadErrorResponse(StrEnum):
+    """The reaction of an instance to an error that ends one of its threads.
+
+    SHUTDOWN_APPLICATION ends every instance of the application, through the leader (KIP-671).
+    Source: `StreamThreadExceptionResponse`.
+    """
+
+    REPLACE_THREAD = "replace-thread"
+    SHUTDOWN_CLIENT = "shutdown-client"
+    SHUTDOWN_APPLICATION = "shutdown-application"
+
+
+UncaughtExceptionHandler = Callable[[Exception], ThreadErrorResponse]
+"""The thread that ends calls it with the error that ends it."""
+
+RestoreListenerFactory = Callable[[], RestoreListener]
+"""Each instance calls it once. It is a factory because listeners hold files and sockets and cannot be pickled."""
+
+
+def shut_down_client(_error: Exception) -> ThreadErrorResponse:
+    """The default when a thread fails: the instance shuts down, and says why."""
+    return ThreadErrorResponse.SHUTDOWN_CLIENT
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Application:
+    """Immutable, except for its topology, to which nothing may be added any more.
+
+    `topology`: the one given, with the default serdes of the configs where it names none.
+    `processing_exception_handler` decides on errors of processors and sinks, `deserialization_exception_handler` on
+    errors of serdes and timestamp extractors when records are read. `state_listener`: called by each instance with its
+    new and its old state.
+    """
+
+    topology: Topology
+    configs: StreamsConfig
+    processing_exception_handler: ExceptionHandler
+    deserialization_exception_handler: ExceptionHandler
+    uncaught_exception_handler: UncaughtExceptionHandler
+    restore_listener_factory: RestoreListenerFactory | None
+    state_listener: StateListener | None
+
+    def __init__(
+        self,
+        topology: Topology,
+        configs: StreamsConfig | Mapping[str, object],
+        *,
+        processing_exception_handler: ExceptionHandler = fail,
+        deserialization_exception_handler: ExceptionHandler = fail,
+        uncaught_exception_handler: UncaughtExceptionHandler = shut_down_client,
+        restore_listener_factory: RestoreListenerFactory | None = None,
+        state_listener: StateListener | None = None,
+    ) -> None:
+        """`configs`: a StreamsConfig, or values by Kafka's dotted names. Raises InputError that says what is wrong."""
+        handlers = (
+            ("processing_exception_handler", processing_exception_handler, "a function"),
+            ("deserialization_exception_handler", deserialization_exception_handler, "a function"),
+            ("uncaught_exception_handler", uncaught_exception_handler, "a function"),
+            ("restore_listener_factory", restore_listener_factory, "a function that makes a listener"),
+            ("state_listener", state_listener, "a function of new and old state"),
+        )
+        for name, handler, what in handlers:
+            may_be_none = name in ("restore_listener_factory", "state_listener")
+            if not callable(handler) and not (handler is None and may_be_none):
+                raise InputError(f"must be {what}, not {handler!r}", name)
+            object.__setattr__(self, name, handler)
+        object.__setattr__(self, "configs", _checked_configs(configs))
+        for name, handler, _ in handlers:
+            if handler is dead_letter and self.configs.errors_dead_letter_queue_topic_name is None:
+                raise InputError("is dead_letter, but errors.dead.letter.queue.topic.name is not set", name)
+        topology = _checked_topology(topology)
+        _check_optimizations(topology, self.configs)
+        try:
+            object.__setattr__(self, "topology", topology.with_default_serdes(self.configs.default_serdes))
+            self.group_topology()
+        except TopologyError as error:
+            raise InputError(str(error), "topology") from error
+
+    @property
+    def id(self) -> str:
+        """The application id, which is also the group's."""
+        return self.configs.application_id
+
+    def with_configs(self, configs: Mapping[str, object]) -> Application:
+        """The same application with other values for some configs, by their dotted names.
+
+        Raises InputError, also for a config that the topology was built with: that one is given to a new Application.
+        """
+        fixed = sorted(_BUILT_IN & configs.keys())
+        if fixed:
+            raise InputError(f"{fixed[0]} is part of the topology already: make a new Application with it", "configs")
+        return replace(self, configs=self.configs.with_dotted(configs))
+
+    def group_topology(self) -> GroupTopology:
+        """The topology as the assignor takes it: its subtopologies, with full topic names."""
+        return self.topology.group_topology(self.configs.application_id)
+
+
+def _checked_topology(topology: object) -> Topology:
+    if isinstance(topology, Topology):
+        return topology
+    hint = "; call its `build()`" if hasattr(topology, "build") else ""
+    raise InputError(f"must be a Topology, not a {type(topology).__name__}{hint}", "topology")
+
+
+def _check_optimizations(topology: Topology, configs: StreamsConfig) -> None:
+    """In Kafka the config then does nothing, and says nothing."""
+    wanted, done = configs.topology_optimization, topology.optimizations
+    if wanted is not None and done is not None and wanted != done:
+        raise InputError(
+            f"topology.optimization is {', '.join(sorted(wanted)) or 'none'}, but the topology was built with "
+            f"{', '.join(sorted(done)) or 'none'}; give the configs to StreamsBuilder.build, too",
+            "configs",
+        )
+
+
+def _checked_configs(configs: object) -> StreamsConfig:
+    if isinstance(configs, Mapping):
+        configs = StreamsConfig.from_dotted(configs)
+    if not isinstance(configs, StreamsConfig):
+        raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
+    check_names(configs, "configs")  # also of one that was made without from_dotted
+    return configs
+
+
+def load_application(reference: str) -> Application:
+    """The Application that `module:name` names, or that the function of that name returns; `name` may have dots.
+
+    The module may be in the working directory. Raises InputError, which says which step failed; an error inside the
+    module or the function is its `__cause__`.
+    """
+    module_name, separator, path = reference.partition(":")
+    if not separator or not module_name or not path:
+        raise InputError("must be module:name, for example word_count:app", reference)
+    found: object = _import(module_name, reference)
+    for name in path.split("."):
+        found = _attribute(found, name, reference)
+    if not isinstance(found, Application) and callable(found):
+        found = _call(found, path, reference)
+    if not isinstance(found, Application):
+        raise InputError(
+            f"{path} is a {type(found).__name__}; it must be an Application, or a function that returns one", reference
+        )
+    return found
+
+
+def _import(module_name: str, reference: str) -> ModuleType:
+    directory = str(Path.cwd())
+    if directory not in sys.path and "" not in sys.path:
+        sys.path.insert(0, directory)  # it stays, because functions of the module may import other modules later
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise InputError(f"there is no module {error.name} in {directory} or on the path", reference) from error
+        raise InputError(f"importing {module_name} failed: {error}", reference) from error
+    except InputError as error:  # it says by itself what is wrong, as of a config that is unknown
+        raise InputError(str(error), reference) from error
+    except Exception as error:
+        raise InputError(f"importing {module_name} failed: {type(error).__name__}: {error}", reference) from error
+
+
+def _attribute(owner: object, name: str, reference: str) -> object:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        known = [each for each in dir(owner) if not each.startswith("_")]
+        near = near_name(name, known)
+        hint = "" if near is None else f"; did you mean {near}?"
+        where = owner.__name__ if isinstance(owner, ModuleType) else type(owner).__name__
+        raise InputError(f"{where} has no {name}{hint}", reference) from None
+
+
+def _call(function: Callable[[], object], name: str, reference: str) -> object:
+    try:
+        return function()
+    except InputError as error:
+        raise InputError(str(error), reference) from error
+    except Exception as error:
+        raise InputError(f"calling {name} failed: {type(error).__name__}: {error}", reference) from error
+
+
+ASSIGNOR = "HighAvailabilityTaskAssignor"
+_DECLARED = ("assignor", "configs", "application_id", "topology")
+
+
+def group_body(app: Application) -> dict[str, object]:
+    """The definition that an application declares to the coordinator: its topology, its placement configs, and where
+    its log is. The coordinator looks up topics and offsets in the log, in every rebalance.
+
+    The body of PUT /v1/groups/{application id}. Raises InputError for a log that only this process can find.
+    """
+    servers = app.configs.bootstrap_servers
+    document = rebalance_input(
+        RebalanceSnapshot(
+            assignor=ASSIGNOR,
+            configs=AssignmentConfigs.from_dotted(app.configs.placement),
+            application_id=app.id,
+            topology=app.group_topology(),
+            cluster=Cluster((), {}),  # the coordinator asks the cluster provider
+            members={},
+        )
+    )
+    return {
+        **{name: document[name] for name in _DECLARED},
+        "cluster": {"provider": cluster_provider_name(servers), "bootstrap.servers": cluster_address(servers)},
+    }

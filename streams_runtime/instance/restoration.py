@@ -1,0 +1,269 @@
+"""Brings assigned tasks to where they run: initialises them, restores them beside running tasks, and starts them.
+
+Rules:
+- Tasks that come together are claimed together, and those that are restored in one pass look up together where they go
+  on (`TaskInputs`): what one call asks of the log does not depend on the number of tasks.
+- When another thread still has a task's directory, or the log was too slow, the next pass tries the task again.
+  Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
+- One pass restores only as much as running tasks can wait for. Standbys wait until no active task restores.
+- A restored task starts at once, whatever other tasks are still doing. The consumer reads the input of running tasks
+  only.
+
+Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
+Differs from Kafka: there is no pause before a locked directory is tried again, so that a task which moves between two
+threads of a process is not held up for a second. The stream thread restores by itself, as Kafka's did before the state
+updater.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import LockError, TaskCorrupted
+from streams_runtime.common.states import RestoreOrigin, TaskState, TaskType
+from streams_runtime.instance.restore.changelog_reader import ChangelogReader
+from streams_runtime.instance.tasks import AnyTask, Tasks
+from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
+from streams_runtime.logs.base import Consumer, Log, OffsetAndMetadata
+from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
+from streams_runtime.tasks.record_collector import StreamsProducer
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.task import Task, raise_most_severe, with_task
+
+OneTask = TypeVar("OneTask", bound=AnyTask)
+
+_logger = logging.getLogger(__name__)
+_TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """An active task that does not run yet. `origin` None: not known before the task is initialised."""
+
+    at_ms: int
+    origin: RestoreOrigin | None
+
+
+class TaskInputs:
+    """The calls of a thread's active tasks about their input: claims, and the group's committed offsets.
+
+    - Tasks that come together are asked for together: one call claims the input of all, one releases it, one finds
+      their committed offsets. On Kafka a call is two or three round trips, and a fenced owner is fenced once; one call
+      for each task would make the last one wait for the sum.
+    - Each task then has a claim of its own, to its own partitions, and may release it alone.
+    - Offsets are asked for after the claim. A task that is asked for alone asks by itself, in the same way.
+
+    One per stream thread, which alone uses it. `producer`: that of the thread; its transactional id owns claims.
+    Source: `KafkaConsumer.committed`, which takes all partitions of an assignment. Kafka has no claims.
+    """
+
+    def __init__(self, log: Log, group_id: str, producer: StreamsProducer) -> None:
+        self._log = log
+        self._group_id = group_id
+        self._producer = producer
+
+    def claim(self, tasks: Iterable[StreamTask]) -> None:
+        """Claim the input of those that have no claim to it. Their directories are locked. Raises LogTimeout."""
+        needing = [task for task in tasks if task.needs_claim]
+        if not needing:
+            return
+        self._producer.initialize()
+        partitions = frozenset[TopicPartition]().union(*(task.input_partitions for task in needing))
+        claim = self._log.claim(self._group_id, partitions, self._producer.transactional_id)
+        for task in needing:
+            task.take_claim(claim.part(task.input_partitions))
+
+    def release(self, tasks: Iterable[StreamTask]) -> None:
+        """Let others claim the input of these tasks without fencing this thread, except where work is uncommitted."""
+        claims = [claim for task in tasks if (claim := task.mark_claim_released()) is not None]
+        if claims:
+            self._log.release(*claims)
+
+    def committed(self, tasks: Iterable[StreamTask]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of the tasks' input, where there are any. Raises LogTimeout."""
+        partitions = [partition for task in tasks for partition in task.input_partitions]
+        return self._log.committed_offsets(self._group_id, partitions) if partitions else {}
+
+
+class Restoration:
+    """One per stream thread, which alone uses it.
+
+    `waits_for_lock`, `waits_for_log`: whether a task could not go on in the last pass, and why.
+    """
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        reader: ChangelogReader,
+        inputs: TaskInputs,
+        consumer: Consumer,
+        clock: Clock,
+        listener: ThreadListener,
+    ) -> None:
+        self._tasks = tasks
+        self._reader = reader
+        self._inputs = inputs
+        self._consumer = consumer
+        self._clock = clock
+        self._listener = listener
+        self._arrivals: dict[TaskId, _Arrival] = {}
+        self._restored: dict[TaskId, int] = {}
+        self.waits_for_lock = False
+        self.waits_for_log = False
+
+    def assigned(self, task: TaskId, *, recycled: bool) -> None:
+        """An active task was assigned to this thread. `recycled`: made from a standby of it, whose stores are open."""
+        self._arrivals[task] = _Arrival(self._clock.monotonic_ms(), RestoreOrigin.STANDBY if recycled else None)
+
+    def register(self, task: AnyTask) -> None:
+        """Have the changelog reader read the task's changelogs."""
+        for partition in task.changelog_partitions:
+            self._reader.register(partition, task.state_manager)
+
+    def refresh(self) -> None:
+        """Tasks changed their states, came or went: sort them again, and read the input of those that run."""
+        self._tasks.refresh()
+        wanted = self._tasks.by_input.keys()
+        if self._consumer.assignment() != wanted:
+            self._consumer.assign(wanted)
+        for task in [task for task in self._arrivals if task not in self._tasks.active]:
+            del self._arrivals[task]
+        for task in [task for task in self._restored if task not in self._tasks.active]:
+            del self._restored[task]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every task is initialised and every active task runs."""
+        return not self._tasks.to_initialise and not self._tasks.restoring
+
+    def restored(self, task: AnyTask) -> int:
+        """The number of changelog records read for the task since it was assigned."""
+        reading = sum(self._reader.restored_records(partition) for partition in task.changelog_partitions)
+        return self._restored.get(task.id, 0) + reading
+
+    def initialise_and_restore(self, *, paused: bool = False) -> int:
+        """Make one pass; the number of changelog records applied, none while paused.
+
+        Raises TaskCorrupted, StreamsRuntimeError.
+        """
+        self.waits_for_lock = self.waits_for_log = False
+        if self._tasks.to_initialise:
+            self._initialise()
+        restored = 0 if paused else self._restore()
+        if self._tasks.restoring:
+            self._start_restored()
+        return restored
+
+    def _initialise(self) -> None:
+        errors: dict[TaskId, Exception] = {}
+        created = self._tasks.to_initialise
+        active = [task for task in self._tasks.active.values() if task.state is TaskState.CREATED]
+        locked = self._attempt(active, StreamTask.lock, errors)
+        claimed: Collection[StreamTask] = ()
+        with self._trying(locked, errors):
+            self._inputs.claim(locked)
+            claimed = locked
+        held_up = {task.id for task in active if task not in claimed}
+        self._attempt([task for task in created if task.id not in held_up], self._initialise_one, errors)
+        self.refresh()
+        self._raise(errors)
+
+    def _attempt(
+        self, tasks: Iterable[OneTask], step: Callable[[OneTask], None], errors: dict[TaskId, Exception]
+    ) -> list[OneTask]:
+        """The tasks for which the step went well. `errors`: as `_trying`."""
+        succeeded = []
+        for task in tasks:
+            with self._trying([task], errors):
+                step(task)
+                succeeded.append(task)
+        return succeeded
+
+    @contextmanager
+    def _trying(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> Iterator[None]:
+        """A step of these tasks. `errors`: of those that are not to try again in the next pass."""
+        try:
+            yield
+        except LockError as locked:
+            self.waits_for_lock = True
+            _logger.debug("tasks wait for their directories: %s", locked)
+        except _TRY_AGAIN as timeout:
+            for task in tasks:
+                self._timed_out_once_more(task, timeout, errors)
+        except Exception as error:
+            errors.update((task.id, with_task(error, task.id)) for task in tasks)
+
+    def _initialise_one(self, task: AnyTask) -> None:
+        if task.state is TaskState.CREATED:
+            task.initialize_if_needed()
+            arrival = self._arrivals.get(task.id)
+            if task.type is TaskType.ACTIVE and arrival is not None and arrival.origin is None:
+                arrival.origin = _origin(task)
+        self.register(task)
+        task.clear_task_timeout()
+
+    def _restore(self) -> int:
+        tasks = self._tasks
+        if self._reader.is_empty():
+            return 0
+        if tasks.restoring:
+            self._reader.enforce_restore_active()
+        else:
+            self._reader.transit_to_update_standby()
+        return self._reader.restore(tasks.initialised(), others_run=bool(tasks.running))
+
+    def _start_restored(self) -> None:
+        completed = self._reader.completed_changelogs()
+        restored = [task for task in self._tasks.restoring if task.changelog_partitions <= completed]
+        if not restored:
+            return
+        errors: dict[TaskId, Exception] = {}
+        with self._trying(restored, errors):
+            self._inputs.claim(restored)  # a task that was suspended meanwhile has released its claim
+            committed = self._inputs.committed(restored)
+            self._attempt(restored, lambda task: self._start(task, committed), errors)
+        self.refresh()
+        self._raise(errors)
+
+    def _start(self, task: StreamTask, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self._consumer.assign(self._consumer.assignment() | task.input_partitions)
+        arrival = self._arrivals.get(task.id)
+        if arrival is not None and task.changelog_partitions:
+            origin = arrival.origin or RestoreOrigin.BEGINNING
+            took_ms = self._clock.monotonic_ms() - arrival.at_ms
+            restored: TaskRestored | None = TaskRestored(task.id, origin, self.restored(task), took_ms)
+        else:
+            restored = None
+        task.complete_restoration(committed)
+        task.clear_task_timeout()
+        self._restored[task.id] = self.restored(task)
+        self._reader.unregister(task.changelog_partitions)
+        self._arrivals.pop(task.id, None)
+        if restored is not None:
+            self._listener.restored(restored)
+
+    def _timed_out_once_more(self, task: AnyTask, timeout: Exception, errors: dict[TaskId, Exception]) -> None:
+        self.waits_for_log = True
+        _logger.debug("task %s has to wait for the log: %s", task.id, timeout)
+        try:
+            task.maybe_init_task_timeout_or_throw(self._clock.monotonic_ms(), timeout)
+        except Exception as over:
+            errors[task.id] = with_task(over, task.id)
+
+    def _raise(self, errors: dict[TaskId, Exception]) -> None:
+        for error in errors.values():
+            if isinstance(error, TaskCorrupted):
+                for task in error.tasks & self._arrivals.keys():
+                    self._arrivals[task].origin = RestoreOrigin.BEGINNING
+        raise_most_severe(errors)
+
+
+def _origin(task: Task) -> RestoreOrigin:
+    started_from_disk = any(offset > 0 for offset in task.changelog_offsets().values())
+    return RestoreOrigin.CHECKPOINT if started_from_disk else RestoreOrigin.BEGINNING

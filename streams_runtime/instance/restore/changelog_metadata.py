@@ -1,0 +1,182 @@
+"""The changelogs of a changelog reader: the progress of each, and their offsets in the log.
+
+Source: `StoreChangelogReader.ChangelogMetadata`, `endOffsetForChangelogs`, `committedOffsetForChangelogs`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from assignor.topology.internal_topics import CLEANUP_POLICY
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.states import TaskType
+from streams_runtime.logs.base import IsolationLevel, Log, RecordBatch
+from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOrPartition
+from streams_runtime.tasks.state_manager import StateManager
+
+
+class ChangelogMetadata:
+    """The progress of one changelog.
+
+    `end`: the offset from which on records are not applied. For an active task, the end of the restore; for a standby
+    whose changelog is a source topic, the limit; for other standbys None. `log_end`: the end offset of the log when it
+    was last looked up, None if it never was.
+
+    `may_be_window_changelog`: whether the first records have to be checked, because the changelog of a key-value store
+    is read from the beginning.
+
+    `buffered`: records from `end` on, in order, that were read and not applied. `restored`: the number of records
+    applied since the changelog was registered. `retry_at_ms`: the offsets are not looked up before this time
+    (monotonic).
+    """
+
+    def __init__(self, partition: TopicPartition, state_manager: StateManager) -> None:
+        self.partition = partition
+        self.state_manager = state_manager
+        self.task_id: TaskId = state_manager.task_id
+        self.is_active = state_manager.task_type is TaskType.ACTIVE
+        self.is_source = state_manager.changelog_as_source(partition)
+        self.has_limit = self.is_source and not self.is_active
+        self.store: str = state_manager.metadata(partition).store.name
+        self.end: int | None = None
+        self.log_end: int | None = None
+        self.may_be_window_changelog = False
+        self.buffered: deque[RecordBatch] = deque()
+        self.restored = 0
+        self.retry_at_ms = 0
+
+    def __repr__(self) -> str:
+        role = TaskType.ACTIVE if self.is_active else TaskType.STANDBY
+        return f"{role} task {self.task_id} ({self.partition}, end {self.end})"
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last applied record; None when none is known to be applied."""
+        applied = self.state_manager.metadata(self.partition).offset
+        return None if applied is None else applied + 1
+
+    def start(self, begin: int | None, log_end: int, committed: int | None) -> int:
+        """Set the end. Returns the offset to read from.
+
+        `begin`: the first offset of the log, needed if no record is applied. `committed`: for a source topic, the
+        group's committed offset; None for other changelogs.
+        """
+        if self.is_active:
+            self.end = log_end if committed is None else min(log_end, committed)
+        elif self.has_limit:
+            self.move_limit(committed or 0)
+        self.log_end = log_end
+        after_applied = self.next_offset
+        if after_applied is not None:
+            return after_applied
+        self.may_be_window_changelog = self.partition in self.state_manager.compacted_changelogs
+        self.state_manager.window_changelogs.restore_begins(self.partition, begin or 0)
+        return begin or 0
+
+    def move_limit(self, committed: int) -> None:
+        """Set the limit to this offset. It never moves back, because applied records stay applied."""
+        self.end = committed if self.end is None else max(self.end, committed)
+
+    def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:
+        """The records before the end, and those from it on."""
+        end = self.end
+        if end is None or batch.offsets[-1] < end:
+            return batch, None
+        inside = bisect_left(batch.offsets, end)
+        if inside == 0:
+            return None, batch
+        return batch.part(0, inside), batch.part(inside, len(batch))
+
+
+def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
+    """The batch without records that have no key; None when nothing is left.
+
+    Such records are in no store, and only a source topic that is used as changelog has any.
+    Source: `StoreChangelogReader.bufferChangelogRecords`.
+    """
+    if None not in batch.keys:
+        return batch
+    return batch.taken([index for index, key in enumerate(batch.keys) if key is not None])
+
+
+class ChangelogOffsets(NamedTuple):
+    """`begin`: None when it is not needed. `committed`: the group's offset of a source topic, 0 when it has none, None
+    for other changelogs."""
+
+    begin: int | None
+    end: int
+    committed: int | None
+
+
+class ChangelogOffsetLookup:
+    """Looks up the offsets of changelogs in the log.
+
+    - One call of the log looks up all changelogs. When a topic is missing, each task is looked up by itself, so that
+      one task does not hold up the others.
+    - The result for a task is offsets for all of its changelogs, or an error after which the reader may try again.
+    - End offsets are high watermarks, under exactly-once too (KAFKA-10167). A commit that was acknowledged may reach
+      the changelog a moment later, and a restore that ended at the last stable offset would miss it. The task's claim
+      of its input partitions has made every transaction that is open on them end soon.
+
+    Differs from Kafka: the end offsets of standbys are looked up too, to know their lags and whether the topics exist.
+    """
+
+    def __init__(self, log: Log, group_id: str) -> None:
+        self._log = log
+        self._group_id = group_id
+
+    def look_up(
+        self, changelogs: Sequence[ChangelogMetadata]
+    ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
+        """The offsets that were found, and the tasks for which one is missing, each with the reason."""
+        try:
+            return self._offsets(changelogs), {}
+        except LogTimeout as error:
+            return {}, dict.fromkeys((each.task_id for each in changelogs), error)
+        except UnknownTopicOrPartition:
+            return self._by_task(changelogs)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Raises LogTimeout, UnknownTopicOrPartition."""
+        return self._log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
+
+    def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The group's committed offsets, 0 where it has committed none. Raises LogTimeout."""
+        committed = self._log.committed_offsets(self._group_id, partitions)
+        return {each: committed[each].offset if each in committed else 0 for each in partitions}
+
+    def deletes_by_time(self, topic: str) -> bool:
+        """Whether `cleanup.policy` of the topic says so; False when that is not known. Raises LogTimeout."""
+        description = self._log.topics().get(topic)
+        return description is not None and "delete" in description.configs.get(CLEANUP_POLICY, "").split(",")
+
+    def _by_task(
+        self, changelogs: Sequence[ChangelogMetadata]
+    ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
+        of_tasks: dict[TaskId, list[ChangelogMetadata]] = {}
+        for each in changelogs:
+            of_tasks.setdefault(each.task_id, []).append(each)
+        found: dict[TopicPartition, ChangelogOffsets] = {}
+        failed: dict[TaskId, LogError] = {}
+        for task_id, of_task in of_tasks.items():
+            try:
+                found |= self._offsets(of_task)
+            except (LogTimeout, UnknownTopicOrPartition) as error:
+                failed[task_id] = error
+        return found, failed
+
+    def _offsets(self, changelogs: Sequence[ChangelogMetadata]) -> dict[TopicPartition, ChangelogOffsets]:
+        ends = self.end_offsets([each.partition for each in changelogs])
+        unread = [each.partition for each in changelogs if each.next_offset is None]
+        begins = self._log.begin_offsets(unread) if unread else {}
+        sources = [each.partition for each in changelogs if each.is_source]
+        committed = self.committed_offsets(sources) if sources else {}
+        return {
+            each.partition: ChangelogOffsets(
+                begins.get(each.partition), ends[each.partition], committed.get(each.partition)
+            )
+            for each in changelogs
+        }

@@ -1,0 +1,416 @@
+"""Reads changelogs into stores: it restores the active tasks of a thread and keeps its standbys up to date.
+
+Rules:
+- A changelog is registered, then restoring, then completed. The changelog of a standby stays restoring.
+- When the restore of an active task starts, the end of each changelog is set to the high watermark, and stays. This is
+  so under exactly-once, too, although only committed records are applied. If the changelog is a source topic, the end
+  is the group's committed offset if that is lower.
+- Reading starts after the last applied record, or at the beginning. The reader passes whole batches of columns to the
+  store, without the records from the end on.
+- The progress of a store is the consumer's position, not the last applied record: a log may end in a gap that
+  retention, compaction or a transaction marker left, and may have no record at all. So a changelog is complete when the
+  position has reached the end. The state manager gets the position, and the thread reports it as the task's offset sum
+  (KAFKA-14302).
+- The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
+  topic stops at its limit, the committed offset. The reader keeps the records that it has read beyond the limit, and
+  pauses the partition, until the limit moves.
+- A key-value store is not restored from a topic that was the changelog of a window store. Two things together show such
+  a topic: its cleanup.policy has delete, and its keys end with the start of a window. The keys alone do not show it,
+  because the keys of a key-value store may end with such bytes, too.
+- If a position is out of range, the task is corrupt, and only this task. After time-outs and for missing topics, the
+  reader tries again until the task's task.timeout.ms has passed.
+- While other tasks of the thread process records, a pass is limited in records and time and never waits. Otherwise a
+  pass may wait poll.ms for data.
+
+Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a thread of its own,
+so passes are limited. State that is ahead of the end of the log is corrupt; in Kafka the restore is complete. A limit
+that moves back is ignored; in Kafka it ends the thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from assignor.errors import IllegalStateError
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import ChangelogOfAnotherKind, TaskCorrupted
+from streams_runtime.common.metrics import ThreadMetrics
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.instance.restore.changelog_metadata import (
+    ChangelogMetadata,
+    ChangelogOffsetLookup,
+    ChangelogOffsets,
+    records_with_keys,
+)
+from streams_runtime.instance.restore.restore_consumer import PollSize, RestoreConsumer
+from streams_runtime.instance.restore.restore_listener import RestoreListener, RestoreListenerFailed
+from streams_runtime.instance.restore.restore_meter import RestoreMeter
+from streams_runtime.logs.base import Consumer, Log, RecordBatch
+from streams_runtime.logs.log_errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.state_stores.window_keys import may_be_window_record
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.task import Task, TaskDeadlines
+
+_RETRY_BACKOFF_MS = 100
+_LOG_END_INTERVAL_MS = 1_000
+_LONGEST_LIMIT_INTERVAL_MS = 300_000
+_LOOK_UP = "look up the offsets of its changelogs"
+_READ = "read its changelogs"
+_LIMIT = "look up the committed offsets that limit its standby"
+
+
+class ChangelogReader:
+    """One per stream thread, which alone uses it.
+
+    `consumer`: a consumer that only the reader uses, opened with `configs.isolation_level`. `group_id`: the group under
+    which the application commits. `updates_standbys`: whether the reader reads the changelogs of standbys, and not
+    those of active tasks.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        consumer: Consumer,
+        *,
+        group_id: str,
+        configs: StreamsConfig,
+        clock: Clock,
+        listener: RestoreListener,
+        metrics: ThreadMetrics,
+    ) -> None:
+        self._consumer = RestoreConsumer(consumer)
+        self._clock = clock
+        self._listener = listener
+        self._lookup = ChangelogOffsetLookup(log, group_id)
+        self._deadlines = TaskDeadlines(configs.task_timeout_ms, clock)
+        self._meter = RestoreMeter(metrics, clock)
+        self._poll_ms = configs.poll_ms
+        self._pass_records = configs.restore_batch_records
+        self._pass_ms = configs.restore_pass_ms
+        self._poll_size_alone = PollSize(configs.restore_batch_records, configs.poll_ms)
+        self._poll_size_while_tasks_run = PollSize(configs.restore_batch_records, configs.restore_pass_ms)
+        self._limit_interval_ms = min(configs.effective_commit_interval_ms, _LONGEST_LIMIT_INTERVAL_MS)
+        self.updates_standbys = False
+        self._changelogs: dict[TopicPartition, ChangelogMetadata] = {}
+        self._registered: dict[TopicPartition, ChangelogMetadata] = {}
+        self._restoring: dict[TopicPartition, ChangelogMetadata] = {}
+        self._limits_moved_at_ms = self._log_ends_looked_up_at_ms = clock.monotonic_ms()
+
+    # --- registered changelogs
+
+    def register(self, partition: TopicPartition, state: StateManager) -> None:
+        """Read this changelog of a task that is initialised. Raises IllegalStateError, KeyError."""
+        if partition in self._changelogs:
+            raise IllegalStateError(f"changelog {partition} is registered already, by {self._changelogs[partition]}")
+        changelog = ChangelogMetadata(partition, state)
+        self._changelogs[partition] = self._registered[partition] = changelog
+        if changelog.is_active:
+            self.enforce_restore_active()
+
+    def unregister(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading these; ignores unknown partitions. Raises RestoreListenerFailed after the rest is done."""
+        removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
+        suspended: list[ChangelogMetadata] = []
+        if not removed:
+            return
+        self._consumer.remove(each.partition for each in removed)
+        for changelog in removed:
+            self._registered.pop(changelog.partition, None)
+            if self._restoring.pop(changelog.partition, None) is not None and changelog.is_active:
+                suspended.append(changelog)
+            self._deadlines.forget(changelog.task_id)
+        if not self._changelogs:
+            self.updates_standbys = False
+        self._meter.report(self._lags())
+        failure: RestoreListenerFailed | None = None
+        for changelog in suspended:
+            try:
+                self._notify(self._listener.on_restore_suspended, changelog, changelog.restored)
+            except RestoreListenerFailed as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def clear(self) -> None:
+        """Stop reading every changelog, as `unregister` does."""
+        self.unregister(tuple(self._changelogs))
+
+    def is_empty(self) -> bool:
+        return not self._changelogs
+
+    # --- active tasks first, then standbys
+
+    def enforce_restore_active(self) -> None:
+        """Pause the standbys: active tasks are restored first. Idempotent. `register` of an active task calls this."""
+        if self.updates_standbys:
+            self.updates_standbys = False
+            self._consumer.read_only(frozenset())
+
+    def transit_to_update_standby(self) -> None:
+        """Continue with the standbys, because all active tasks are restored. Idempotent.
+
+        Raises IllegalStateError while an active task is not restored.
+        """
+        unfinished = (*self._registered.values(), *self._restoring.values())
+        waiting = [str(each.partition) for each in unfinished if each.is_active]
+        if waiting:
+            raise IllegalStateError(f"standbys have to wait: {', '.join(waiting)} of active tasks are not restored yet")
+        self.updates_standbys = True
+
+    # --- progress
+
+    def completed_changelogs(self) -> set[TopicPartition]:
+        return self._changelogs.keys() - self._registered.keys() - self._restoring.keys()
+
+    def restored_records(self, partition: TopicPartition) -> int:
+        """The number of records applied since the changelog was registered; 0 when it is not registered."""
+        changelog = self._changelogs.get(partition)
+        return 0 if changelog is None else changelog.restored
+
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The first offset that is not applied, for each changelog that is restoring."""
+        return {partition: self._position(each) for partition, each in self._restoring.items()}
+
+    def lags(self) -> Mapping[TopicPartition, int]:
+        """The number of offsets that are left, for each changelog that is restoring.
+
+        For an active task: up to the end of the restore. For a standby: up to the end of the log, which is looked up
+        once a second.
+        """
+        return {each.partition: lag for each, lag in self._lags()}
+
+    # --- a pass
+
+    def restore(self, tasks: Mapping[TaskId, Task], *, others_run: bool) -> int:
+        """Read and apply records of the changelogs of `tasks`. Returns the number of records applied.
+
+        `others_run`: other tasks of this thread process records, so the pass is short and does not wait. Raises
+        TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
+        """
+        unfinished = len(self._registered) + len(self._restoring)
+        if not unfinished:
+            return 0
+        self._initialise(tasks)
+        applied = self._move_limits(tasks)
+        self._report_positions()
+        self._refresh_log_ends()
+        progressed = applied > 0 or len(self._registered) + len(self._restoring) < unfinished
+        applied += self._read(tasks, others_run=others_run, wait_ms=0 if others_run or progressed else self._poll_ms)
+        if self._meter.is_due() or len(self._registered) + len(self._restoring) < unfinished:
+            self._meter.report(self._lags())
+        return applied
+
+    def _read(self, tasks: Mapping[TaskId, Task], *, others_run: bool, wait_ms: int) -> int:
+        size = self._poll_size_while_tasks_run if others_run else self._poll_size_alone
+        now_ms = self._clock.monotonic_ms()
+        ends_ms = now_ms + (self._pass_ms if others_run else self._poll_ms)
+        left = self._pass_records
+        applied = 0
+        while True:
+            self._consumer.read_only(self._readable(tasks))
+            if not self._consumer.reading and not wait_ms:
+                return applied
+            asked = min(size.records, left)
+            read, applied_now = self._poll(wait_ms, asked)
+            applied += applied_now
+            completed = self._complete_restored()
+            polled_ms, now_ms = now_ms, self._clock.monotonic_ms()
+            if not wait_ms:
+                size.adapt(asked, read, now_ms - polled_ms)
+            if others_run:
+                left -= read
+            if now_ms >= ends_ms or left <= 0 or not (read or completed):
+                return applied
+            wait_ms = 0
+
+    def _poll(self, wait_ms: int, records: int) -> tuple[int, int]:
+        reading = {self._restoring[each].task_id for each in self._consumer.reading}
+        try:
+            counts = self._consumer.poll(wait_ms, records, self._take)
+        except OffsetOutOfRange as error:
+            tasks = {self._changelogs[each].task_id for each in error.positions if each in self._changelogs}
+            raise TaskCorrupted(tasks, f"changelog position out of range ({error})") from error
+        except (LogTimeout, UnknownTopicOrPartition) as error:
+            for task_id in reading:
+                self._deadlines.failed(task_id, _READ, error)
+            return 0, 0
+        for task_id in reading:
+            self._deadlines.succeeded(task_id, _READ)
+        return counts
+
+    # --- one changelog
+
+    def _take(self, batch: RecordBatch) -> int:
+        """Apply the records before the end. If the changelog has a limit, keep the records from the limit on."""
+        changelog = self._restoring[batch.partition]
+        inside, rest = changelog.split(batch)
+        applied = 0 if inside is None else self._apply(changelog, inside)
+        if rest is not None and changelog.has_limit:
+            changelog.buffered.append(rest)
+        return applied
+
+    def _apply(self, changelog: ChangelogMetadata, batch: RecordBatch) -> int:
+        records = records_with_keys(batch)
+        if records is None:
+            return 0
+        if changelog.may_be_window_changelog:
+            self._refuse_window_changelog(changelog, records)
+        changelog.state_manager.restore(changelog.partition, records)
+        count = len(records)
+        changelog.restored += count
+        self._meter.applied(count, active=changelog.is_active)
+        if changelog.is_active:
+            self._notify(self._listener.on_batch_restored, changelog, records.offsets[-1], count)
+        return count
+
+    def _refuse_window_changelog(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
+        """Raises ChangelogOfAnotherKind if a window store has written these first records; LogTimeout."""
+        for key, timestamp_ms in zip(batch.keys, batch.timestamps_ms, strict=True):
+            if key is not None and may_be_window_record(key, timestamp_ms):
+                if self._lookup.deletes_by_time(changelog.partition.topic):
+                    raise ChangelogOfAnotherKind(changelog.store, changelog.partition, batch.offsets, key, "key-value")
+                break
+        changelog.may_be_window_changelog = False
+
+    def _complete_restored(self) -> bool:
+        """Complete the changelogs that have reached their end. Returns whether there were any."""
+        self._report_positions()
+        done = [
+            each
+            for each in self._restoring.values()
+            if each.is_active and each.end is not None and self._consumer.position(each.partition) >= each.end
+        ]
+        for changelog in done:
+            del self._restoring[changelog.partition]
+            self._consumer.pause(changelog.partition)
+            self._notify(self._listener.on_restore_end, changelog, changelog.restored)
+        return bool(done)
+
+    # --- starting
+
+    def _initialise(self, tasks: Mapping[TaskId, Task]) -> None:
+        if not self._registered:
+            return
+        now_ms = self._clock.monotonic_ms()
+        due = [each for each in self._registered.values() if each.task_id in tasks and each.retry_at_ms <= now_ms]
+        if not due:
+            return
+        found, failed = self._lookup.look_up(due)
+        for changelog in due:
+            if changelog.task_id in failed:
+                changelog.retry_at_ms = now_ms + _RETRY_BACKOFF_MS
+        self._start([(each, found[each.partition]) for each in due if each.partition in found])
+        for task_id, error in failed.items():
+            self._deadlines.failed(task_id, _LOOK_UP, error)
+
+    def _start(self, changelogs: list[tuple[ChangelogMetadata, ChangelogOffsets]]) -> None:
+        """Start the changelogs of tasks that are not corrupt. Then raise TaskCorrupted for the corrupt tasks."""
+        corrupt = {
+            each.task_id
+            for each, offsets in changelogs
+            if each.is_active and each.next_offset is not None and each.next_offset > offsets.end
+        }
+        starts: list[tuple[ChangelogMetadata, int]] = []
+        for changelog, (begin, end, committed) in changelogs:
+            if changelog.task_id not in corrupt:
+                starts.append((changelog, changelog.start(begin, end, committed)))
+                del self._registered[changelog.partition]
+                self._restoring[changelog.partition] = changelog
+                self._deadlines.succeeded(changelog.task_id, _LOOK_UP)
+        self._consumer.add((changelog.partition, start) for changelog, start in starts)
+        for changelog, start in starts:
+            if changelog.is_active and changelog.end is not None:
+                self._notify(self._listener.on_restore_start, changelog, start, changelog.end)
+        self._complete_restored()
+        if corrupt:
+            raise TaskCorrupted(
+                corrupt, "the state is ahead of its changelog, which was made again or has lost records"
+            )
+
+    # --- standbys: limits and lags
+
+    def _move_limits(self, tasks: Mapping[TaskId, Task]) -> int:
+        """Once per commit interval, look up the limits of standbys that have buffered records, and apply the records
+        below the limits. Returns the number of records applied.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if not self.updates_standbys or now_ms - self._limits_moved_at_ms < self._limit_interval_ms:
+            return 0
+        waiting = [each for each in self._restoring.values() if each.buffered and each.task_id in tasks]
+        if not waiting:
+            return 0
+        self._limits_moved_at_ms = now_ms
+        try:
+            committed = self._lookup.committed_offsets([each.partition for each in waiting])
+        except LogTimeout as error:
+            for task_id in {each.task_id for each in waiting}:
+                self._deadlines.failed(task_id, _LIMIT, error)
+            return 0
+        applied = 0
+        for changelog in waiting:
+            self._deadlines.succeeded(changelog.task_id, _LIMIT)
+            changelog.move_limit(committed[changelog.partition])
+            applied += self._apply_buffered(changelog)
+        return applied
+
+    def _apply_buffered(self, changelog: ChangelogMetadata) -> int:
+        buffered = changelog.buffered
+        applied = 0
+        while buffered:
+            inside, rest = changelog.split(buffered[0])
+            if inside is None:
+                break
+            applied += self._apply(changelog, inside)
+            buffered.popleft()
+            if rest is not None:
+                buffered.appendleft(rest)
+        return applied
+
+    def _refresh_log_ends(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        standbys = [each for each in self._restoring.values() if not each.is_active]
+        if not standbys or now_ms - self._log_ends_looked_up_at_ms < _LOG_END_INTERVAL_MS:
+            return
+        self._log_ends_looked_up_at_ms = now_ms
+        try:
+            ends = self._lookup.end_offsets([each.partition for each in standbys])
+        except LogError:
+            return  # the log ends stay as they are until the next lookup; only lags depend on them
+        for changelog in standbys:
+            if changelog.partition in ends:
+                changelog.log_end = ends[changelog.partition]
+
+    # --- positions and callbacks
+
+    def _readable(self, tasks: Mapping[TaskId, Task]) -> frozenset[TopicPartition]:
+        return frozenset(
+            partition
+            for partition, each in self._restoring.items()
+            if each.is_active is not self.updates_standbys and not each.buffered and each.task_id in tasks
+        )
+
+    def _position(self, changelog: ChangelogMetadata) -> int:
+        return changelog.buffered[0].offsets[0] if changelog.buffered else self._consumer.position(changelog.partition)
+
+    def _report_positions(self) -> None:
+        """Tell the state managers the positions; of an active task, at most the end: later records are not applied."""
+        for partition, changelog in self._restoring.items():
+            position = self._position(changelog)
+            if changelog.is_active and changelog.end is not None:
+                position = min(position, changelog.end)
+            changelog.state_manager.advance_to(partition, position)
+
+    def _lags(self) -> Iterable[tuple[ChangelogMetadata, int]]:
+        for changelog in self._restoring.values():
+            end = changelog.end if changelog.is_active else changelog.log_end
+            if end is not None:
+                yield changelog, max(0, end - self._position(changelog))
+
+    def _notify(self, callback: Callable[..., None], changelog: ChangelogMetadata, *numbers: int) -> None:
+        """Call one of the listener's callbacks. Raises RestoreListenerFailed."""
+        partition, store = changelog.partition, changelog.store
+        try:
+            callback(partition, store, *numbers)
+        except Exception as error:
+            raise RestoreListenerFailed(callback, changelog.task_id, partition, store, error) from error

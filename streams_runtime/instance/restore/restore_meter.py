@@ -1,0 +1,81 @@
+"""Restore and standby progress of one thread as metrics: records applied, records left, rate and lag."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from assignor.types import TaskId
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.metrics import ThreadMetrics
+from streams_runtime.instance.restore.changelog_metadata import ChangelogMetadata
+
+_REPORT_MS = 500
+_WINDOW_MS = 10_000
+_STEP_MS = 250
+
+
+class RestoreMeter:
+    """One per changelog reader."""
+
+    def __init__(self, metrics: ThreadMetrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._rate = RestoreRate(clock)
+        self._reported_ms: int | None = None
+
+    def applied(self, records: int, *, active: bool) -> None:
+        self._metrics.restored(records, active=active)
+        if active:
+            self._rate.add(records)
+
+    def is_due(self) -> bool:
+        """Whether it is time to set the gauges again."""
+        return self._reported_ms is None or self._clock.monotonic_ms() - self._reported_ms >= _REPORT_MS
+
+    def report(self, lags: Iterable[tuple[ChangelogMetadata, int]]) -> None:
+        """Set the gauges. `lags`: every changelog that is read, with the number of offsets it is behind."""
+        self._reported_ms = self._clock.monotonic_ms()
+        remaining: dict[TaskId, int] = {}
+        standby: dict[tuple[TaskId, str], int] = {}
+        for changelog, lag in lags:
+            if changelog.is_active:
+                remaining[changelog.task_id] = remaining.get(changelog.task_id, 0) + lag
+            else:
+                standby[changelog.task_id, changelog.store] = lag
+        self._metrics.restoring(remaining, self._rate.per_second() if remaining else 0.0)
+        self._metrics.standby_lags(standby)
+
+
+class RestoreRate:
+    """Records a second over the last ten seconds or so, for people who watch a restore.
+
+    Counts are kept by quarters of a second, so that memory stays small however many batches there are.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._started_ms: int | None = None
+        self._steps: deque[tuple[int, int]] = deque()
+
+    def start(self) -> None:
+        """Start the clock, unless it runs already."""
+        if self._started_ms is None:
+            self._started_ms = self._clock.monotonic_ms()
+
+    def add(self, records: int) -> None:
+        self.start()
+        step = self._clock.monotonic_ms() // _STEP_MS
+        if self._steps and self._steps[-1][0] == step:
+            records += self._steps.pop()[1]
+        self._steps.append((step, records))
+
+    def per_second(self) -> float:
+        """0 before the first record, and when no record came for the whole window."""
+        now_ms = self._clock.monotonic_ms()
+        while self._steps and (self._steps[0][0] + 1) * _STEP_MS <= now_ms - _WINDOW_MS:
+            self._steps.popleft()
+        if not self._steps or self._started_ms is None:
+            return 0.0
+        took_ms = min(max(now_ms - self._started_ms, _STEP_MS), _WINDOW_MS)
+        return sum(count for _, count in self._steps) * 1_000 / took_ms

@@ -1,0 +1,311 @@
+"""A stream thread: one member of the group, with its own consumer and producer, that works on its tasks in a loop.
+
+Rules:
+- One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe
+  write what was sent. The thread waits only when there is nothing to do, not past the next punctuation or commit, and
+  not when the group has given an order.
+- The membership of the process (`process_membership`) runs the thread's member, and passes the group's orders on
+  through a mailbox (`rebalance_mailbox`). The stream thread carries out the orders between two passes.
+- TaskMigrated means that the group took the thread for dead: the thread drops its active tasks, and the member joins
+  again without owned tasks. A corrupt task starts over. Any other error ends the thread, which closes its tasks dirty.
+- The thread commits and suspends its active tasks before its member leaves the group; from then on other members may
+  have them. The thread closes their stores while the member leaves.
+
+Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from assignor.types import TaskId
+from streams_runtime.common.errors import StoreOfAnotherKind, StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.instance.application import ThreadErrorResponse
+from streams_runtime.instance.thread_status import OpenTask, ThreadState, ThreadStatus
+from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
+from streams_runtime.membership.member_events import (
+    AssignTasks,
+    CloseTasks,
+    HeldTasks,
+    LoseTasks,
+    MemberEnd,
+    Order,
+    RevokeTasks,
+    StartRebalance,
+)
+from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
+
+_logger = logging.getLogger(__name__)
+_NOTHING = HeldTasks("", 0)
+
+
+class StreamThread:
+    """`start` it once; `close` it from any thread. When it is DEAD, `error` or `end` gives the reason.
+
+    `error`: the error that ended the thread. `response`: the answer of the user's handler to that error. `end`: the
+    reason why the member ended without an error.
+    """
+
+    def __init__(self, setting: ThreadSetting) -> None:
+        self.name = setting.name
+        self.end: MemberEnd | None = None
+        self.error: Exception | None = None
+        self.response: ThreadErrorResponse | None = None
+        self._setting = setting
+        self._listener = setting.listener
+        self._work = ThreadWork(setting)
+        self._mailbox = RebalanceMailbox(setting.name, self._work.wakeup)
+        self._member = setting.membership.member(
+            setting.member, setting.subscriptions, self._mailbox, on_end=self._mailbox.wake
+        )
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._state = ThreadState.CREATED
+        self._held = _NOTHING
+        self._has_handed_in = False
+
+    # --- from any thread
+
+    @property
+    def state(self) -> ThreadState:
+        return self._state
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask_to_close(self) -> None:
+        """Commit, checkpoint, leave the group, and end. Returns at once; from any thread."""
+        if self._state is ThreadState.CREATED:
+            self._mailbox.end()  # the thread was never started, so nobody would carry out the member's orders
+        self._member.ask_to_close()
+
+    def close(self) -> None:
+        """As `ask_to_close`, and wait until the member has left. Not from the stream thread itself."""
+        self.ask_to_close()
+        self._member.wait()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        self._thread.join(timeout_s)
+
+    def wake(self) -> None:
+        """End a wait of the thread, so that it checks at once what there is to do. From any thread."""
+        self._work.wakeup()
+
+    def request_shutdown(self) -> None:
+        """Let the leader shut down all instances of the application."""
+        self._member.request_shutdown()
+
+    def held(self) -> HeldTasks:
+        """The last assignment of this thread."""
+        return self._held
+
+    def status(self) -> ThreadStatus:
+        counted = self._setting.metrics
+        return ThreadStatus(
+            self.name,
+            self._state,
+            self._held.member_id,
+            self._held.generation_id,
+            self._work.published_tasks,
+            counted.processed_records,
+            counted.dropped_records,
+            counted.passed_over_records,
+        )
+
+    def open_tasks(self) -> tuple[OpenTask, ...]:
+        """The tasks that had open stores at the last snapshot."""
+        return self._work.published_open_tasks
+
+    # --- the stream thread
+
+    def _run(self) -> None:
+        self._change_state(ThreadState.STARTING)
+        self._member.start()
+        try:
+            while not self._has_handed_in and not self._member.has_ended:
+                self._run_pass()
+            if self._member.failure is not None:
+                raise self._member.failure
+        except BaseException as error:  # not even a SystemExit of user code may look like a good end
+            if isinstance(error, StoreOfAnotherKind):
+                _logger.error("stream thread %s failed: %s", self.name, error)
+            else:
+                _logger.exception("stream thread %s failed", self.name)
+            self.error = error if isinstance(error, Exception) else StreamsRuntimeError(f"ended by {error!r}")
+            self.response = self._ask_user(self.error)
+        finally:
+            self._shut_down()
+
+    def _run_pass(self) -> None:
+        """Carry out the group's orders, then make one pass over the records."""
+        with self._recovering():
+            self._carry_out_orders()
+            if not self._has_handed_in:
+                self._run_once()
+
+    def _run_once(self) -> None:
+        """Poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe write."""
+        work = self._work
+        work.poll(may_wait=not self._mailbox.has_orders)
+        work.initialise_and_restore()
+        work.process()
+        work.punctuate()
+        work.maybe_commit()
+        work.send()
+        if self._state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
+            work.publish(self._mailbox)
+            self._change_state(ThreadState.RUNNING)
+            work.prepare_takeover()
+        work.maybe_publish(self._mailbox)
+
+    def _carry_out_orders(self) -> None:
+        while (waiting := self._mailbox.next_order()) is not None:
+            try:
+                with self._recovering():
+                    self._carry_out(waiting.order)
+                self._work.skip_next_wait()
+                self._work.publish(self._mailbox)
+            except BaseException as error:
+                waiting.done(error)
+                raise
+            waiting.done(None)
+
+    @contextmanager
+    def _recovering(self) -> Iterator[None]:
+        """Let corrupt tasks start over, and drop all active tasks if the group took the thread for dead."""
+        try:
+            yield
+        except TaskCorrupted as corrupted:
+            self._start_over(corrupted)
+            # a store that was opened again is not complete, and queries read the published state
+            self._work.publish(self._mailbox)
+        except TaskMigrated as migrated:
+            self._drop_all(migrated)
+            self._work.publish(self._mailbox)
+
+    def _carry_out(self, order: Order) -> None:
+        match order:
+            case StartRebalance():
+                self._listener.joining(self._held)
+                self._work.manager.handle_rebalance_start()
+            case RevokeTasks(tasks):
+                self._revoke(tasks)
+            case AssignTasks(held):
+                self._assign(held)
+            case LoseTasks(reason):
+                self._lose(reason)
+            case CloseTasks():
+                self._hand_in("closed")
+
+    def _assign(self, held: HeldTasks) -> None:
+        self._held = held
+        self._listener.assigned(held)
+        try:
+            self._work.manager.handle_assignment(held.active, held.standby)
+        finally:
+            self._change_state(ThreadState.PARTITIONS_ASSIGNED)
+
+    def _revoke(self, tasks: frozenset[TaskId]) -> None:
+        self._change_state(ThreadState.PARTITIONS_REVOKED)
+        self._work.manager.handle_revocation(tasks)
+        held = self._held
+        kept = {task: of_task for task, of_task in held.active.items() if task not in tasks}
+        self._held = HeldTasks(held.member_id, held.generation_id, kept, held.standby, held.hosts)
+        self._listener.revoked(self._held)
+
+    def _lose(self, reason: str) -> None:
+        self._change_state(ThreadState.PARTITIONS_REVOKED)
+        self._work.manager.handle_lost_all()
+        if self._held is not _NOTHING:
+            self._held = _NOTHING
+            self._listener.dropped(reason, clean=False)
+
+    def _hand_in(self, reason: str) -> None:
+        """Commit and suspend the active tasks, so that other members may have them.
+
+        Raises no error of a task: the errors are raised when the tasks are closed.
+        """
+        self._has_handed_in = True
+        self._change_state(ThreadState.PENDING_SHUTDOWN)
+        if self._work.manager.hand_in():
+            self._held = _NOTHING
+            self._listener.dropped(reason, clean=True)
+
+    def _close_tasks(self, reason: str) -> None:
+        """Close all tasks: dirty if an error ends the thread, otherwise cleanly. An error of a close counts as an error
+        that ends the thread.
+        """
+        try:
+            if not self._has_handed_in and self.error is None:
+                self._hand_in(reason)
+            if self.error is None:
+                self._work.manager.shutdown()
+            else:
+                self._change_state(ThreadState.PENDING_SHUTDOWN)
+                self._work.manager.shutdown_dirty()
+                self._held = _NOTHING
+                self._listener.dropped(reason, clean=False)
+        except Exception as error:
+            _logger.exception("stream thread %s could not close its tasks in good order", self.name)
+            self.error = self.error or error
+        self._work.publish(self._mailbox)
+
+    def _start_over(self, corrupted: TaskCorrupted) -> None:
+        _logger.warning("stream thread %s: tasks start over with what their changelogs hold: %s", self.name, corrupted)
+        try:
+            self._work.skip_next_wait()
+            active = self._work.manager.handle_corruption(corrupted.tasks)
+        except TaskMigrated as migrated:
+            self._drop_all(migrated)
+        else:
+            if active and self._setting.application.configs.exactly_once:
+                # another instance may have a standby, and need not restore the task from the changelog's beginning
+                self._member.request_rejoin()
+
+    def _drop_all(self, migrated: TaskMigrated) -> None:
+        _logger.warning("the group took stream thread %s for dead: %s", self.name, migrated)
+        self._lose(str(migrated))
+        self._member.tasks_were_lost(str(migrated))
+
+    def _shut_down(self) -> None:
+        """Close the tasks, answer every order and let the member leave the group, whatever fails.
+
+        If `CloseTasks` has come, from the group or after `ask_to_close`, the tasks are closed while the member leaves.
+        """
+        try:
+            self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")
+            if self.response is ThreadErrorResponse.SHUTDOWN_APPLICATION:
+                self._pass_on_shutdown()
+        finally:
+            self._mailbox.end()
+            self._member.ask_to_close()
+            self._work.close()
+            self._member.wait()
+            self.end = self._member.end
+            self._change_state(ThreadState.DEAD)
+
+    def _ask_user(self, error: Exception) -> ThreadErrorResponse:
+        try:
+            return ThreadErrorResponse(self._setting.application.uncaught_exception_handler(error))
+        except Exception:
+            _logger.exception("the uncaught exception handler failed; shutting down")
+            return ThreadErrorResponse.SHUTDOWN_CLIENT
+
+    def _pass_on_shutdown(self) -> None:
+        """Keep the member in the group, without tasks, until the leader knows that all instances have to end."""
+        self._mailbox.end(refuses=False)
+        self._member.request_shutdown()
+        self._member.wait(self._setting.member.session_timeout_ms / 1000)
+
+    def _change_state(self, state: ThreadState) -> None:
+        pending = self._state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
+        if state is self._state or (pending and state is not ThreadState.DEAD):
+            return
+        self._state = state
+        self._setting.state_changed()

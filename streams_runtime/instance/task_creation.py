@@ -1,0 +1,152 @@
+"""Makes tasks from the topology, and tasks of one type from tasks of the other, without closing their stores.
+
+Rules: an active task has processors, stores and input. A standby has stores only. A task without a changelog has no
+standby, because there is nothing to follow. The stores of a recycled task stay open and go on from where they are.
+Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from assignor.configs import AssignmentConfigs
+from assignor.topology.internal_topics import CLEANUP_POLICY, InternalTopic
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.losses import LossesOf, uncounted
+from streams_runtime.common.states import TaskType
+from streams_runtime.instance.application import Application
+from streams_runtime.logs.base import Consumer, Log
+from streams_runtime.membership.member_events import Partitions
+from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord
+from streams_runtime.tasks.input_lags import InputLags
+from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
+from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
+from streams_runtime.tasks.processor_runtime import ProcessorRuntime
+from streams_runtime.tasks.record_collector import RecordCollector, StreamsProducer
+from streams_runtime.tasks.source_changelog import source_changelogs
+from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.stream_task import StreamTask
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCreator:
+    """Makes the tasks of one stream thread. Raises StreamsRuntimeError for a task that the topology does not have.
+
+    `cache`: the thread's; None: no store has one.
+    """
+
+    application: Application
+    directory: StateDirectory
+    log: Log
+    consumer: Consumer
+    producer: StreamsProducer
+    clock: Clock
+    losses: LossesOf = uncounted
+    cache: ThreadCache | None = None
+
+    def active(self, task: TaskId, partitions: Partitions) -> StreamTask:
+        graph = self._graph(task)
+        return self.stream_task(task, partitions, graph, self._state(task, TaskType.ACTIVE, graph))
+
+    def standby(self, task: TaskId, partitions: Partitions) -> StandbyTask | None:
+        """None when no store of the task is logged."""
+        graph = self._graph(task)
+        if all(topic is None for topic in graph.store_changelogs.values()):
+            return None
+        return self._standby_task(partitions, self._state(task, TaskType.STANDBY, graph))
+
+    def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
+        """`active` is suspended and committed. It is closed afterwards."""
+        return self._standby_task(partitions, active.recycle_state())
+
+    def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
+        """`standby` is suspended. It is closed afterwards."""
+        graph = self._graph(standby.id)
+        return self.stream_task(standby.id, partitions, graph, standby.recycle_state())
+
+    def _graph(self, task: TaskId) -> ProcessorGraph:
+        configs = self.application.configs
+        return ProcessorGraph.build(
+            self.application.topology,
+            task.subtopology,
+            configs.application_id,
+            caching=self.cache is not None and configs.statestore_cache_max_bytes > 0,
+        )
+
+    def stream_task(
+        self, task: TaskId, partitions: Partitions, graph: ProcessorGraph, state: StateManager
+    ) -> StreamTask:
+        """Bring the parts of an active task together. `state`: made for one, or given up by a standby."""
+        application, configs, losses = self.application, self.application.configs, self.losses(task)
+        logged = {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
+        collector = RecordCollector(task, self.producer, logged, state.window_changelogs.needed)
+        handling = ExceptionHandling(
+            collector.sink,
+            configs.errors_dead_letter_queue_topic_name,
+            application.processing_exception_handler,
+            application.deserialization_exception_handler,
+            losses,
+            self.clock,
+        )
+        offsets = InputOffsets(graph, state, self.consumer, self.producer, configs, losses)
+
+        def reading_failed(failed: FailedInputRecord) -> None:
+            offsets.begin_work()  # the record is consumed, and there may be a dead letter
+            handling.deserialization_failed(failed)
+
+        def new_queue(partition: TopicPartition) -> RecordQueue:
+            source = graph.sources.get(partition.topic)
+            if source is None:
+                raise StreamsRuntimeError(
+                    f"has no source for topic {partition.topic}; do all instances run the same topology?", task
+                )
+            return RecordQueue(task, partition, source, reading_failed, losses)
+
+        lags = InputLags(self.log, self.consumer)
+        buffer = PartitionGroup(partitions, new_queue, self.consumer, lags, configs)
+        runtime = ProcessorRuntime(
+            graph, buffer, offsets, collector, handling, losses, configs=configs, clock=self.clock, cache=self.cache
+        )
+        claim = InputClaim(task, self.producer, configs.application_id)
+        return StreamTask(state, buffer, runtime, offsets, claim, configs.task_timeout_ms)
+
+    def _standby_task(self, partitions: Partitions, state: StateManager) -> StandbyTask:
+        return StandbyTask(state, partitions, configs=self.application.configs, clock=self.clock)
+
+    def _compacted_changelogs(self, graph: ProcessorGraph) -> Iterator[str]:
+        """The changelogs that the leader creates with compaction alone."""
+        configs = AssignmentConfigs.from_dotted(self.application.configs.assignment)
+        for store, changelog in graph.changelog_configs.items():
+            topic = graph.store_changelogs[store]
+            if (
+                topic is not None
+                and InternalTopic(topic, changelog=changelog).configs(configs)[CLEANUP_POLICY] == "compact"
+            ):
+                yield topic
+
+    def _state(self, task: TaskId, task_type: TaskType, graph: ProcessorGraph) -> StateManager:
+        changelogs = {
+            store: None if topic is None else TopicPartition(topic, task.partition)
+            for store, topic in graph.store_changelogs.items()
+        }
+        return StateManager(
+            task,
+            task_type,
+            exactly_once=self.application.configs.exactly_once,
+            directory=self.directory,
+            stores=graph.stores,
+            changelogs=changelogs,
+            source_changelogs=source_changelogs(task, graph),
+            compacted_changelogs=frozenset(
+                TopicPartition(topic, task.partition) for topic in self._compacted_changelogs(graph)
+            ),
+            rocksdb_config_setter=self.application.configs.rocksdb_config_setter,
+            window_retentions_ms=graph.window_retentions_ms,
+        )

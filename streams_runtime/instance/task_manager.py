@@ -1,0 +1,336 @@
+"""Carries out what the group decides about a stream thread's tasks, and has tasks that fail start over.
+
+    assign     tasks that stay go on; a task of the other type is recycled, its stores stay open; a task that is not
+               assigned any more is closed; a new one is made
+    revoke     the tasks are committed (under exactly-once with everything else of the thread), checkpointed and
+               suspended; only then may other threads have them
+    lost       other threads may have the tasks already: running ones are closed dirty, restoring ones clean; standbys
+               go on
+    hand in    all active tasks are committed and suspended: others may have them while `shutdown` closes what is left
+    corrupt    the tasks start over from the beginning of their changelogs; under exactly-once a transaction with their
+               records is aborted, and the other tasks with records in it start over, too
+
+Closing and recycling go through all tasks even if some fail; then the most severe error is raised.
+Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
+
+Differs from Kafka: a task that waits for its first initialisation is kept if its type stays the same. New tasks are
+made even if closing others failed. An aborted transaction takes down every task that wrote in it, where Kafka would
+commit the others with the corrupt task's records inside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from assignor.types import TaskId
+from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
+from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.instance.restoration import Restoration, TaskInputs
+from streams_runtime.instance.task_creation import TaskCreator
+from streams_runtime.instance.task_executor import TaskExecutor
+from streams_runtime.instance.tasks import AnyTask, OffsetReport, TaskCloser, Tasks
+from streams_runtime.logs.log_errors import LogError, LogTimeout
+from streams_runtime.membership.member_events import Partitions
+from streams_runtime.tasks.record_collector import StreamsProducer
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.task import raise_most_severe, with_task
+
+_logger = logging.getLogger(__name__)
+
+
+class TaskManager:
+    """One per stream thread, which alone uses it. After each call, `tasks` is sorted by the tasks' new states."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        creator: TaskCreator,
+        executor: TaskExecutor,
+        restoration: Restoration,
+        inputs: TaskInputs,
+        closer: TaskCloser,
+        offset_report: OffsetReport,
+        producer: StreamsProducer,
+        *,
+        exactly_once: bool,
+    ) -> None:
+        self._tasks = tasks
+        self._creator = creator
+        self._executor = executor
+        self._restoration = restoration
+        self._inputs = inputs
+        self._closer = closer
+        self._offset_report = offset_report
+        self._producer = producer
+        self._exactly_once = exactly_once
+        self._end_errors: dict[TaskId, Exception] = {}
+
+    def handle_rebalance_start(self) -> None:
+        """The member is about to send a subscription: lock what it reports from disk. Raises ProcessorStateError."""
+        self._offset_report.lock_directories(self._tasks.initialised())
+
+    def offset_sums(self) -> dict[TaskId, int]:
+        return self._offset_report.sums(self._tasks)
+
+    def handle_assignment(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
+        """Hold exactly these tasks from now on. Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError."""
+        errors: dict[TaskId, Exception] = {}
+        to_close: list[AnyTask] = []
+        to_recycle: list[AnyTask] = []
+        for task in list(self._tasks):
+            role = active if task.type is TaskType.ACTIVE else standby
+            if task.id in role:
+                self._keep(task, role[task.id], errors)
+            elif (task.id in active or task.id in standby) and task.state is not TaskState.CREATED:
+                to_recycle.append(task)
+            else:
+                to_close.append(task)
+        try:
+            to_close += self._not_committed(to_recycle, errors)
+            self._close(to_close, errors)
+            for task in to_recycle:
+                self._recycle(task, (standby if task.type is TaskType.ACTIVE else active)[task.id], errors)
+            self._create(active, standby)
+            raise_most_severe(errors)
+        finally:
+            self._offset_report.release_directories(self._tasks)
+            self._restoration.refresh()
+
+    def handle_revocation(self, revoked: frozenset[TaskId]) -> None:
+        """Commit, checkpoint and suspend these active tasks. All of them are suspended even if an error is raised."""
+        errors: dict[TaskId, Exception] = {}
+        restoring = [task for task in self._tasks.restoring if task.id in revoked]
+        running = [task for task in self._tasks.running if task.id in revoked]
+        try:
+            self._give_up(restoring, running, errors)
+            raise_most_severe(errors)
+        finally:
+            self._restoration.refresh()
+
+    def handle_lost_all(self) -> None:
+        """Drop all active tasks without committing. Standbys go on."""
+        errors: dict[TaskId, Exception] = {}
+        active = list(self._tasks.active.values())
+        for task in active:
+            if task.state in (TaskState.RUNNING, TaskState.SUSPENDED):
+                self._closer.close_dirty(task)
+        self._closer.close_clean([task for task in active if task.state is not TaskState.CLOSED], errors)
+        self._producer.reset()
+        self._restoration.refresh()
+
+    def handle_corruption(self, corrupted: frozenset[TaskId]) -> bool:
+        """Have these tasks start over, and commit the others; whether an active task was among them.
+
+        Raises TaskMigrated, TaskTimeout.
+        """
+        found: list[AnyTask] = [task for task in self._tasks if task.id in corrupted]
+        standby = [task for task in found if task.type is TaskType.STANDBY]
+        active = [task for task in found if task.type is TaskType.ACTIVE]
+        self._closer.mark_corrupt(standby)
+        self._closer.close_dirty_and_revive(standby)
+        self._restoration.refresh()
+        try:
+            if self._exactly_once and self._producer.transaction_in_flight and any(t.commit_needed() for t in active):
+                active += [t for t in self._tasks.running if t.id not in corrupted and t.commit_needed()]
+                self._abort()
+            else:
+                rest: list[AnyTask] = [*self._tasks.running, *self._tasks.updating]
+                self._executor.commit([task for task in rest if task.id not in corrupted])
+        except TaskCorrupted as more:
+            active += [t for t in self._tasks.running if t.id in more.tasks - corrupted]
+        finally:
+            self._closer.mark_corrupt(active)
+            self._revive(active)
+            self._restoration.refresh()
+        return bool(active)
+
+    def hand_in(self) -> bool:
+        """Commit and suspend every active task, before `shutdown`. Then other threads may have the tasks.
+
+        Returns whether there was no error. `shutdown` raises the errors.
+        """
+        self._give_up(self._tasks.restoring, list(self._tasks.running), self._end_errors)
+        self._restoration.refresh()
+        return not _but_migrations(self._end_errors)
+
+    def shutdown(self) -> None:
+        """Commit, checkpoint and close every task; then raise the most severe error, unless it is TaskMigrated."""
+        self.hand_in()
+        self._close(list(self._tasks), self._end_errors)
+        self._drop_all()
+        raise_most_severe(_but_migrations(self._end_errors))
+
+    def shutdown_dirty(self) -> None:
+        """Close every task without committing, after an error that ends the thread."""
+        self._drop_all()
+        self._abort()
+
+    # --- one task at a time
+
+    def _keep(self, task: AnyTask, partitions: Partitions, errors: dict[TaskId, Exception]) -> None:
+        with _collecting(errors, task):
+            if partitions != task.input_partitions:
+                if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
+                    self._give_up([], [self._tasks.active[task.id]], errors)
+                task.update_input_partitions(partitions)
+            if task.state is TaskState.SUSPENDED:
+                task.resume()
+                self._restoration.register(task)
+
+    def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
+        """Suspend the tasks to be recycled. Those whose state cannot be handed on are taken out, and returned."""
+        unfit = []
+        for task in list(to_recycle):
+            with _collecting(errors, task):
+                if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
+                    self._give_up([], [self._tasks.active[task.id]], errors)
+                self._closer.suspend(task)
+                # under exactly-once the active task deletes it at once, and the standby writes one at its first commit
+                task.post_commit(enforce_checkpoint=not self._exactly_once)
+            if task.id in errors or task.state is not TaskState.SUSPENDED:
+                to_recycle.remove(task)
+                unfit.append(task)
+        return unfit
+
+    def _recycle(self, task: AnyTask, partitions: Partitions, errors: dict[TaskId, Exception]) -> None:
+        try:
+            if task.type is TaskType.ACTIVE:
+                standby = self._creator.standby_from(self._tasks.active[task.id], partitions)
+                self._tasks.remove(task)
+                self._tasks.add_standby(standby)
+            else:
+                active = self._creator.active_from(self._tasks.standby[task.id], partitions)
+                self._tasks.remove(task)
+                self._add_active(active, recycled=True)
+        except Exception as error:
+            _logger.exception("task %s could not be recycled", task.id)
+            errors.setdefault(task.id, with_task(error, task.id))
+            self._closer.close_dirty(task)
+
+    def _create(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
+        for task in sorted(active.keys() - self._tasks.active.keys()):
+            self._add_active(self._creator.active(task, active[task]), recycled=False)
+        for task in sorted(standby.keys() - self._tasks.standby.keys()):
+            created = self._creator.standby(task, standby[task])
+            if created is not None:
+                self._tasks.add_standby(created)
+
+    def _add_active(self, task: StreamTask, *, recycled: bool) -> None:
+        self._tasks.add_active(task)
+        self._executor.forget(task.id)
+        self._restoration.assigned(task.id, recycled=recycled)
+
+    def _close(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
+        """Close clean, but close dirty the active tasks that ran and were not committed."""
+        clean = []
+        for task in tasks:
+            ran = task.type is TaskType.ACTIVE and task.state in (TaskState.RUNNING, TaskState.SUSPENDED)
+            if task.id in errors or (ran and task.commit_needed()):
+                self._closer.close_dirty(task)
+            else:
+                clean.append(task)
+        self._closer.close_clean(clean, errors)
+
+    def _give_up(
+        self, restoring: Sequence[StreamTask], running: list[StreamTask], errors: dict[TaskId, Exception]
+    ) -> None:
+        """Commit and suspend these, and release all of them together: others wait for every one.
+
+        Then other threads can claim them without fencing this one, which goes on with its other tasks.
+        """
+        for task in restoring:
+            with _collecting(errors, task):
+                self._closer.suspend(task)
+        self._commit_and_suspend(running, errors)
+        given_up = (task for task in [*restoring, *running] if task.id not in errors)
+        self._inputs.release(task for task in given_up if task.state is TaskState.SUSPENDED)
+
+    # --- commits outside of the loop
+
+    def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
+        """Under exactly-once the whole thread is committed with these tasks, since it has one transaction only.
+
+        Their claims stay, so the next owner of the tasks fences this thread unless the claims are released.
+        """
+        needing = [task for task in tasks if task.commit_needed()]
+        others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
+        together = [*needing, *(others if self._exactly_once else ())] if needing else []
+        failed = self._commit_or_drop(together, errors)
+        for task in together:
+            if task not in tasks and task not in failed:
+                with _collecting(errors, task):
+                    task.post_commit(enforce_checkpoint=False)
+        for task in tasks:
+            if task not in failed:
+                with _collecting(errors, task):
+                    task.post_commit(enforce_checkpoint=True)
+            if task.state is not TaskState.CREATED:
+                with _collecting(errors, task):
+                    self._closer.suspend(task)
+        self._commit_writes_of_closing([task for task in tasks if task.id not in errors], errors)
+
+    def _commit_writes_of_closing(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
+        """Commit what processors wrote when they were closed; later, it would come after what the next owners write."""
+        late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
+        failed = self._commit_or_drop(late, errors)
+        for task in late:
+            if task not in failed:
+                with _collecting(errors, task):
+                    task.post_commit(enforce_checkpoint=True)
+
+    def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
+        """The tasks that were not committed: all or none. After a time-out they start over: there is no next try."""
+        if not tasks:
+            return []
+        try:
+            self._executor.commit_together(tasks)
+        except (LogTimeout, TaskCorrupted) as error:
+            _logger.warning(
+                "not committed (%s), so these start over: %s", error, ", ".join(str(each.id) for each in tasks)
+            )
+            if self._exactly_once:
+                self._abort()
+                self._closer.mark_corrupt(tasks)
+            else:  # what they sent must not be written once others have them, and it cannot be told from the rest
+                tasks = [*tasks, *(t for t in self._tasks.running if t not in tasks and t.commit_needed())]
+                self._producer.reset()
+            self._revive(tasks)
+            return tasks
+        except Exception as error:
+            for task in tasks:
+                errors.setdefault(task.id, with_task(error, task.id))
+            return tasks
+        return []
+
+    def _drop_all(self) -> None:
+        for task in list(self._tasks):
+            self._closer.close_dirty(task)
+        self._offset_report.release_directories(())
+        self._restoration.refresh()
+
+    def _revive(self, active: Sequence[AnyTask]) -> None:
+        self._closer.close_dirty_and_revive(active)
+        for task in active:
+            self._restoration.assigned(task.id, recycled=False)
+
+    def _abort(self) -> None:
+        try:
+            if self._producer.transaction_in_flight:
+                self._producer.abort()
+        except (LogError, TaskMigrated):
+            _logger.warning("the open transaction could not be aborted; the log will do it", exc_info=True)
+
+
+@contextmanager
+def _collecting(errors: dict[TaskId, Exception], task: AnyTask) -> Iterator[None]:
+    """Keep the first error of the task, so that the step goes on with the other tasks."""
+    try:
+        yield
+    except Exception as error:
+        errors.setdefault(task.id, with_task(error, task.id))
+
+
+def _but_migrations(errors: Mapping[TaskId, Exception]) -> dict[TaskId, Exception]:
+    return {task: error for task, error in errors.items() if not isinstance(error, TaskMigrated)}

@@ -1,0 +1,207 @@
+"""The stream threads of one instance: how many there are, and what follows when one of them ends.
+
+Rules:
+- Threads can be added and removed while the pool runs (KIP-663). A thread that is removed drains and leaves the group.
+- The user decides what happens after a thread failed: another thread takes its place, this instance ends (the default),
+  or the whole application ends.
+- The pool has to end when it is asked to, when a thread that was not removed ended the instance, or when no thread
+  lives. From then on no thread is added.
+
+Source: `KafkaStreams.addStreamThread`, `removeStreamThread`, `handleStreamsUncaughtException`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from streams_runtime.instance.application import ThreadErrorResponse
+from streams_runtime.instance.stream_thread import StreamThread
+from streams_runtime.instance.thread_status import ThreadState
+from streams_runtime.membership.member_events import MemberEnd
+
+ERRORS_KEPT = 20
+"""An error keeps its stack frames in memory, and with REPLACE_THREAD there may be any number of errors."""
+
+
+class ThreadPool:
+    """`start`, then `supervise` on a thread of its own, which returns when every thread has ended.
+
+    `make`: from an index to a thread that has not started. The thread must call `thread_changed` after each change of
+    its state. `changed`: called after each change of any state, and after a thread has come or gone; it must not block.
+    """
+
+    def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
+        self._make = make
+        self._on_change = changed
+        self._threads: dict[int, StreamThread] = {}  # by index; never changed in place, because others read it
+        self._removed: set[StreamThread] = set()
+        self._resizing = threading.Lock()
+        self._changed = threading.Condition()
+        self._ending = False
+        self._failed = False
+        self._errors: list[Exception] = []
+
+    # --- from any thread
+
+    def __iter__(self) -> Iterator[StreamThread]:
+        """Those that there are at this moment, by their index."""
+        return iter(self._threads.values())
+
+    def __len__(self) -> int:
+        """The number of threads at this moment, those that are about to end included."""
+        return len(self._threads)
+
+    @property
+    def errors(self) -> tuple[Exception, ...]:
+        """The errors that ended threads, oldest first; the last twenty of them."""
+        return tuple(self._errors)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error, or the whole application's end, has to end the instance."""
+        return self._failed
+
+    @property
+    def is_running(self) -> bool:
+        """Whether each thread runs everything it was assigned. Without threads, there is nothing that does not run."""
+        threads = self._threads.values()
+        alive = [thread.state for thread in threads if thread.state is not ThreadState.DEAD]
+        return bool(alive or not threads) and all(state is ThreadState.RUNNING for state in alive)
+
+    def has(self, name: str) -> bool:
+        return any(thread.name == name for thread in self)
+
+    def start(self, number: int) -> None:
+        """Make that many threads, then start them: if one cannot be made, none has started."""
+        self._threads = {index: self._make(index) for index in range(number)}
+        for thread in self:
+            thread.start()
+
+    def add(self) -> StreamThread | None:
+        """One more thread; None when the pool is ending."""
+        with self._resizing:
+            if self._ending:
+                return None
+            index = next(free for free in count() if free not in self._threads)
+            thread = self._make(index)
+            self._threads = {**self._threads, index: thread}
+            thread.start()
+        self._on_change()
+        return thread
+
+    def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> StreamThread | None:
+        """Have one thread commit, leave the group and end; None when there is none, or the pool is ending.
+
+        It is not the thread of the name `spare` if there is another. `wait`: return when it has ended or time is up.
+        """
+        with self._resizing, self._changed:
+            if self._ending:
+                return None
+            alive = [each for each in self if each.state is not ThreadState.DEAD and each not in self._removed]
+            thread = next((each for each in alive if each.name != spare), alive[0] if alive else None)
+            if thread is None:
+                return None
+            self._removed.add(thread)
+        thread.ask_to_close()
+        if wait:
+            with self._changed:
+                self._changed.wait_for(lambda: thread not in self._removed, timeout_s)
+        return thread
+
+    def end(self) -> None:
+        """Have `supervise` end every thread. Returns at once."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+
+    def thread_changed(self) -> None:
+        """A thread has another state now."""
+        self._on_change()
+        with self._changed:
+            self._changed.notify_all()
+
+    # --- the thread that supervises
+
+    def supervise(self, ending: Callable[[], None]) -> None:
+        """Replace threads that failed until the pool has to end; then end all of them, and return when they have ended.
+
+        `ending`: called before living threads are ended.
+        """
+        handled: set[StreamThread] = set()  # dead threads that were looked at
+        while not self._must_end(handled):
+            for thread in self._dead():
+                if thread not in handled:
+                    handled.add(thread)
+                    self._after(thread)
+            handled.intersection_update(self)  # a replaced thread must not stay in memory
+        if self._ending:
+            ending()
+        self._end_all()
+
+    def _must_end(self, handled: set[StreamThread]) -> bool:
+        """Wait for the next thread's end. Whether there is none to wait for any more."""
+        with self._changed:
+            if self._threads and all(thread in handled for thread in self):
+                return True
+            self._changed.wait_for(lambda: self._ending or any(thread not in handled for thread in self._dead()))
+            return self._ending
+
+    def _dead(self) -> list[StreamThread]:
+        return [thread for thread in self if thread.state is ThreadState.DEAD]
+
+    def _after(self, thread: StreamThread) -> None:
+        thread.join()
+        if thread.end is MemberEnd.SHUTDOWN_REQUESTED:
+            self._fail()
+        if thread.error is not None:
+            self._errors.append(thread.error)
+            del self._errors[:-ERRORS_KEPT]
+        if thread in self._removed:
+            self._forget(thread)
+        elif thread.error is not None:
+            self._after_error(thread)
+
+    def _after_error(self, thread: StreamThread) -> None:
+        if thread.response is ThreadErrorResponse.REPLACE_THREAD:
+            self._replace(thread)
+            return
+        if thread.response is ThreadErrorResponse.SHUTDOWN_APPLICATION and thread.end is None:
+            for other in self:  # its own member could not ask the group for it
+                other.request_shutdown()
+        self._fail()
+
+    def _fail(self) -> None:
+        self._failed = True
+        self.end()
+
+    def _replace(self, thread: StreamThread) -> None:
+        with self._resizing:
+            index = next(index for index, each in self._threads.items() if each is thread)
+            replacement = self._make(index)
+            self._threads = {**self._threads, index: replacement}
+            replacement.start()
+
+    def _forget(self, thread: StreamThread) -> None:
+        """The thread that was removed has ended. If it failed on its way, that is logged, and ends nothing else."""
+        with self._resizing:
+            self._threads = {index: each for index, each in self._threads.items() if each is not thread}
+        self._on_change()
+        with self._changed:
+            self._removed.discard(thread)
+            self._changed.notify_all()
+
+    def _end_all(self) -> None:
+        with self._resizing:  # a thread that is being added is there now, or it will not be
+            self._ending = True
+            threads = tuple(self)
+        for thread in threads:  # all of them at the same time
+            thread.ask_to_close()
+        for thread in threads:
+            thread.join()
+        self._errors += [thread.error for thread in threads if thread.error and thread.error not in self._errors]
+        self._failed = self._failed or any(thread.error is not None for thread in threads)
+        with self._changed:
+            self._removed.clear()
+            self._changed.notify_all()

@@ -1,0 +1,341 @@
+"""The steps of one pass of a stream thread's loop, and the parts that carry them out.
+
+Rules:
+- `poll` waits only when the last pass had nothing to do: for `poll.ms` at most, and not past the next wall-clock
+  punctuation or the next commit. When the thread only reads changelogs, the restore waits instead.
+- A thread with standbys opens its producer before it needs it: it may have to take a task over at once.
+- While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
+- Records that tasks have sent are written at the end of a pass after which the thread would wait, or whose poll has
+  shown that the log has no more. A thread that is busy lets more records come together, for `linger.ms` at most.
+- `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
+  it deletes repartition records that were processed.
+- A pass in which nothing happens asks no task (`Tasks.awake`), and makes no snapshot of them for others.
+
+Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`. Differs from Kafka: there, a
+record waits for `linger.ms` or a full batch even when no other record can follow it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from assignor.types import TaskId
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.losses import TaskLosses
+from streams_runtime.common.metrics import ThreadMetrics
+from streams_runtime.common.notices import NoticeBoard
+from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.instance.application import Application
+from streams_runtime.instance.restoration import Restoration, TaskInputs
+from streams_runtime.instance.restore.changelog_reader import ChangelogReader
+from streams_runtime.instance.restore.restore_listener import RestoreListener
+from streams_runtime.instance.task_creation import TaskCreator
+from streams_runtime.instance.task_executor import TaskExecutor
+from streams_runtime.instance.task_manager import TaskManager
+from streams_runtime.instance.tasks import AnyTask, OffsetReport, TaskCloser, Tasks
+from streams_runtime.instance.thread_listener import ThreadListener
+from streams_runtime.instance.thread_status import OpenTask, TaskStatus, open_task, task_status
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.log_errors import LogError, LogTimeout, OffsetOutOfRange
+from streams_runtime.membership.calls import MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_membership import ProcessMembership
+from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
+from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.tasks.record_collector import StreamsProducer
+from streams_runtime.tasks.state_directory import StateDirectory
+
+PUBLISH_INTERVAL_MS = 200
+"""How often a thread publishes a snapshot of itself."""
+
+_RISK_INTERVAL_MS = 1_000
+"""How often the age of window changelogs is compared with their retention."""
+
+_RISK_RETRY_MS = 30_000
+"""The same, after the log could not be asked for the retention."""
+
+LOCK_RETRY_MS = 10
+"""How long an idle thread waits before it tries a locked directory again."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSetting:
+    """Everything that a stream thread gets from its instance. `transactional_id` None: at-least-once.
+
+    `state_changed`: called on the stream thread after each change of its state; it must not block. `is_paused`: whether
+    tasks are to stand still, `is_group_paused`: whether they are only to restore; both are asked in each pass.
+    `cache_bytes`: the thread's share of the record cache, which changes when threads come and go, and is asked for in
+    each pass; None: it has all of it.
+    """
+
+    name: str
+    application: Application
+    log: Log
+    directory: StateDirectory
+    membership: ProcessMembership
+    member: MemberSettings
+    subscriptions: SubscriptionWriter
+    transactional_id: str | None
+    clock: Clock
+    listener: ThreadListener
+    restore_listener: RestoreListener
+    metrics: ThreadMetrics
+    notices: NoticeBoard
+    state_changed: Callable[[], None]
+    is_paused: Callable[[], bool] = lambda: False
+    is_group_paused: Callable[[], bool] = lambda: False
+    cache_bytes: Callable[[], int] | None = None
+
+
+class ThreadWork:
+    """Only the stream thread uses it, except for `wakeup` and the published snapshots, which any thread may use."""
+
+    def __init__(self, setting: ThreadSetting) -> None:
+        configs = setting.application.configs
+        self._log = setting.log
+        self._configs = configs
+        self._clock = setting.clock
+        self._consumer = setting.log.consumer(configs.isolation_level)
+        self._restore_consumer = setting.log.consumer(configs.isolation_level)
+        self._producer = StreamsProducer(setting.log, setting.transactional_id)
+        self._reader = ChangelogReader(
+            setting.log,
+            self._restore_consumer,
+            group_id=configs.application_id,
+            configs=configs,
+            clock=setting.clock,
+            listener=setting.restore_listener,
+            metrics=setting.metrics,
+        )
+        self._metrics = setting.metrics
+        self._cache_bytes = setting.cache_bytes or (lambda: configs.statestore_cache_max_bytes)
+        self._cache = ThreadCache(self._cache_bytes())
+        self._tasks = Tasks()
+        self._offset_report = OffsetReport(setting.directory)
+        self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener, setting.metrics)
+        inputs = TaskInputs(setting.log, configs.application_id, self._producer)
+        self.restoration = Restoration(
+            self._tasks, self._reader, inputs, self._consumer, setting.clock, setting.listener
+        )
+        self.manager = TaskManager(
+            self._tasks,
+            TaskCreator(
+                setting.application,
+                setting.directory,
+                setting.log,
+                self._consumer,
+                self._producer,
+                setting.clock,
+                lambda task: TaskLosses(task, setting.metrics.task(task), setting.notices),
+                self._cache,
+            ),
+            self._executor,
+            self.restoration,
+            inputs,
+            TaskCloser(self._tasks, self._reader, self._offset_report),
+            self._offset_report,
+            self._producer,
+            exactly_once=configs.exactly_once,
+        )
+        self._is_paused = setting.is_paused
+        self._is_group_paused = setting.is_group_paused
+        self._busy = False
+        self._polled_all = True
+        self._last_commit_ms = self._clock.monotonic_ms()
+        self._last_purge_ms = self._last_commit_ms
+        self._last_publish_ms = self._next_risk_ms = self._last_commit_ms
+        self._has_news = False  # since the last snapshot
+        self.published_tasks: tuple[TaskStatus, ...] = ()
+        self.published_open_tasks: tuple[OpenTask, ...] = ()
+
+    def wakeup(self) -> None:
+        """End a `poll` that waits. Any thread may call this."""
+        self._consumer.wakeup()
+        self._restore_consumer.wakeup()
+
+    def skip_next_wait(self) -> None:
+        """Let the next `poll` return at once, because tasks were assigned, revoked or started over."""
+        self._busy = True
+
+    def poll(self, *, may_wait: bool) -> None:
+        """Hand new records to their tasks. Raises LogError, StreamsRuntimeError."""
+        timeout_ms = self._wait_ms() if may_wait and not self._busy else 0
+        self._busy = False
+        try:
+            batches = self._consumer.poll(timeout_ms, self._configs.max_poll_records)
+            self._metrics.polled()
+        except OffsetOutOfRange as outside:
+            self._reset_offsets(outside)
+            return
+        except LogTimeout as timeout:
+            _logger.info("nothing could be polled: %s", timeout)
+            return
+        self._polled_all = sum(map(len, batches)) < self._configs.max_poll_records
+        tasks = self._tasks.by_input
+        got_records: set[TaskId] = set()
+        for batch in batches:
+            task = tasks.get(batch.partition)
+            if task is not None:  # else the task has not started, and will read the records when it does
+                task.add_records(batch)
+                got_records.add(task.id)
+        self._tasks.wake(got_records)
+
+    def initialise_and_restore(self) -> None:
+        if self.restoration.initialise_and_restore(paused=self._is_paused()):
+            self._busy = True
+        if self._tasks.awake or not self._reader.is_empty() or self._offset_report.holds_directories:
+            self._has_news = True
+
+    def prepare_takeover(self) -> None:
+        """Open the producer, if there are standbys: a standby that becomes active needs it. Called when all assigned
+        tasks run. Raises StreamsRuntimeError.
+
+        If the log does not answer, the producer is opened when a task needs it.
+        """
+        if self._tasks.updating:
+            try:
+                self._producer.initialize()
+            except LogTimeout as timeout:
+                _logger.info("the producer is opened later: %s", timeout)
+
+    def process(self) -> None:
+        if not self._tasks.running or self._processes_nothing():
+            return
+        self._cache.resize(self._cache_bytes())
+        processed = self._executor.process(self._tasks.awake)
+        if processed:
+            self._busy = True
+            self._metrics.processed(processed)
+
+    def punctuate(self) -> None:
+        if self._processes_nothing():
+            return
+        self._tasks.wake_due(self._clock.now_ms())
+        punctuated = self._executor.punctuate(self._tasks.awake)
+        if punctuated:
+            self._busy = True
+            self._metrics.punctuated(punctuated)
+        if not self._executor.transaction_is_ending:
+            self._tasks.let_sleep()
+
+    def send(self) -> None:
+        """Have what tasks have sent written, unless more records are about to follow it. Raises TaskMigrated,
+        TaskTimeout, StreamsRuntimeError.
+        """
+        ran_out = not self._busy or (self._polled_all and self._executor.ran_out)
+        self._executor.send(self._tasks.running, at_once=ran_out)
+
+    def maybe_commit(self) -> None:
+        tasks = self._tasks
+        now_ms = self._clock.monotonic_ms()
+        committed = 0
+        due = now_ms - self._last_commit_ms >= self._configs.effective_commit_interval_ms
+        if due or self._executor.commit_is_late:
+            try:
+                committed = self._executor.commit((*tasks.running, *tasks.updating))
+            finally:  # as in Kafka, the interval begins when the commit ends
+                self._last_commit_ms = self._clock.monotonic_ms()
+        elif any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
+            committed = self._executor.commit(tasks.running)
+        if committed:
+            self._metrics.committed()
+        if committed and now_ms - self._last_purge_ms >= self._configs.repartition_purge_interval_ms:
+            self._last_purge_ms = now_ms
+            self._purge()
+
+    def maybe_publish(self, mailbox: RebalanceMailbox) -> None:
+        self._report_windows_at_risk()
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._last_publish_ms < PUBLISH_INTERVAL_MS:
+            return
+        if self._has_news:
+            self.publish(mailbox)
+        else:
+            self._last_publish_ms = now_ms
+
+    def publish(self, mailbox: RebalanceMailbox) -> None:
+        """Take a snapshot of the tasks, for other threads."""
+        self._last_publish_ms = self._clock.monotonic_ms()
+        self._has_news = False
+        mailbox.publish(self.manager.offset_sums())
+        self._metrics.tasks((task.id, task.type, task.state) for task in self._tasks)
+        self._metrics.buffered({task.id: task.buffered_records for task in self._tasks.running})
+        lags = self._reader.lags()
+        self.published_tasks = tuple(
+            task_status(task, lags, self.restoration.restored(task), self._processed(task)) for task in self._tasks
+        )
+        self.published_open_tasks = tuple(
+            open_task(task, task.state_manager.store_changelogs, lags)
+            for task in self._tasks
+            if task.state in (TaskState.RESTORING, TaskState.RUNNING) and task.stores
+        )
+
+    def close(self) -> None:
+        """Close the log's clients. The tasks are closed already."""
+        self._metrics.close()
+        for closing in (self._producer.close, self._reader.clear, self._consumer.close, self._restore_consumer.close):
+            try:
+                closing()
+            except Exception:
+                _logger.warning("%s failed", closing, exc_info=True)
+
+    def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
+        self._tasks.wake(task.id for task in self._tasks.running)  # some may have to commit where they skip to
+        try:
+            for running in self._tasks.running:
+                running.reset_offsets(outside.positions)
+        except LogTimeout as timeout:
+            _logger.info("positions could not be reset, the next poll finds them again: %s", timeout)
+
+    def _report_windows_at_risk(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._next_risk_ms:
+            return
+        self._next_risk_ms = now_ms + _RISK_INTERVAL_MS
+        at_ms = self._clock.now_ms()
+        try:
+            found = {
+                (task.id, risk.store): risk.windows
+                for task in self._tasks.running
+                for risk in task.windows_at_risk(at_ms)
+            }
+        except LogError as error:
+            _logger.debug("the retention of changelogs is not known for now: %s", error)
+            self._next_risk_ms = now_ms + _RISK_RETRY_MS
+            return
+        self._metrics.windows_at_risk(found)
+
+    def _processes_nothing(self) -> bool:
+        """True if the instance or its group is paused."""
+        return self._is_paused() or self._is_group_paused()
+
+    def _processed(self, task: AnyTask) -> int:
+        return self._executor.processed.get(task.id, 0) if task.type is TaskType.ACTIVE else 0
+
+    def _wait_ms(self) -> int:
+        tasks = self._tasks
+        paused = self._is_paused()
+        if not tasks.running and not self._reader.is_empty() and not self.restoration.waits_for_log and not paused:
+            return 0
+        wait_ms = self._configs.poll_ms
+        if self.restoration.waits_for_lock:
+            wait_ms = min(wait_ms, LOCK_RETRY_MS)
+        if any(task.commit_needed() for task in tasks.awake):
+            due_ms = self._last_commit_ms + self._configs.effective_commit_interval_ms
+            wait_ms = min(wait_ms, due_ms - self._clock.monotonic_ms())
+        punctuation_ms = None if self._processes_nothing() else tasks.next_punctuation_ms()
+        if punctuation_ms is not None:
+            wait_ms = min(wait_ms, punctuation_ms - self._clock.now_ms())
+        return max(0, wait_ms)
+
+    def _purge(self) -> None:
+        before = {p: offset for task in self._tasks.running for p, offset in task.purgeable_offsets().items()}
+        if before:
+            try:
+                self._log.delete_records(before)
+            except LogError as error:
+                _logger.debug("repartition records stay for now: %s", error)

@@ -1,0 +1,394 @@
+"""Runs a topology inside a test, without a server or a thread. Time moves only when the test moves it.
+
+The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition. Each
+`pipe_input` and each move of the clock returns when all that follows from it is done and committed: records have gone
+through repartition topics, and stream-time punctuations have fired. Since each record is committed, a record cache
+holds back no more than a second change of a key by the same record. Records that are piped together are processed as a
+thread processes those of a poll: nodes that take batches get them as such. Of a task's records with one timestamp, that
+of the topic comes first that the topology has written to first.
+Source: `TopologyTestDriver` (KIP-247, KIP-470).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from assignor.errors import InputError
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.losses import DropReason, TaskLosses, uncounted
+from streams_runtime.common.records import Headers
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.instance.application import Application
+from streams_runtime.instance.task_creation import TaskCreator
+from streams_runtime.local_run.topology_test_topics import InputTopic, OutputTopic, Row
+from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetReset, OffsetsToCommit
+from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.producers import NewBatch, ProducerIdentity
+from streams_runtime.processors.api import ExceptionHandler
+from streams_runtime.processors.batch_node import NodeRun
+from streams_runtime.processors.topology import Topology
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.state_store import KeyValueStore, StateStore, WindowStore
+from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.tasks.record_collector import StreamsProducer
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.stream_task import StreamTask
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+APPLICATION_ID = "topology-test-driver"
+_PARTITION = 0
+
+
+class MockClock:
+    """A clock that moves only by `advance`. Source: `MockTime`."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> int:
+        return self._now_ms
+
+    def advance(self, by_ms: int) -> None:
+        """Raises StreamsRuntimeError for a step back."""
+        if by_ms < 0:
+            raise StreamsRuntimeError(f"time does not go back, by {by_ms} ms")
+        self._now_ms += by_ms
+
+
+class _OrderedLog(InMemoryLog):
+    """`order`: the partitions to which producers wrote, in the order of the first record that was not read yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: dict[TopicPartition, None] = {}
+
+    def append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        last_offsets = super().append(batches, offsets, identity)
+        self.order |= last_offsets.fromkeys(last_offsets)
+        return last_offsets
+
+
+class TopologyTestDriver:
+    """Close it, or use it in a `with`: its stores are files in a directory of their own, which is deleted then.
+
+    `configs`: as for an Application; a mapping need not have application.id and bootstrap.servers. The driver ignores
+    bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms` None: the machine's time now.
+    Raises InputError as an Application does, and the errors of processors' `init`.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        configs: StreamsConfig | Mapping[str, object] | None = None,
+        *,
+        initial_wall_clock_ms: int | None = None,
+        processing_exception_handler: ExceptionHandler = fail,
+        deserialization_exception_handler: ExceptionHandler = fail,
+    ) -> None:
+        application = Application(
+            topology,
+            driver_configs(configs),
+            processing_exception_handler=processing_exception_handler,
+            deserialization_exception_handler=deserialization_exception_handler,
+        )
+        exactly_once = application.configs.exactly_once
+        self.clock = MockClock(SystemClock().now_ms() if initial_wall_clock_ms is None else initial_wall_clock_ms)
+        self._application = application
+        self._isolation = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
+        # an error of the clean-up would hide the error that led to it
+        self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-", ignore_cleanup_errors=True)
+        self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
+        self._log = _OrderedLog()
+        self._log.create_topics(topics_of(application))
+        self._consumer = self._log.consumer(self._isolation)
+        self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
+        self._tasks: dict[TaskId, StreamTask] = {}
+        self._task_of: dict[TopicPartition, StreamTask] = {}
+        self._unprocessed: Counter[TaskId] = Counter()  # records that were read; dropped ones count as well
+        self._waits_for_idle = application.configs.max_task_idle_ms > 0
+        self._losses: list[TaskLosses] = []
+        self._closed = self._broken = False
+        try:
+            with self._noticing_errors():
+                self._start_tasks()
+        except BaseException:
+            self.close()
+            raise
+
+    def create_input_topic(
+        self,
+        name: str,
+        key_serde: Serde[Key],
+        value_serde: Serde[Value],
+        *,
+        start_timestamp_ms: int | None = None,
+        auto_advance_ms: int = 0,
+    ) -> InputTopic[Key, Value]:
+        """A topic that the topology reads.
+
+        A record without a timestamp gets the start one, and then that moves on by `auto_advance_ms`.
+        `start_timestamp_ms` None: the clock's time at this call. Raises StreamsRuntimeError for a topic that the
+        topology does not read.
+        """
+        known = sorted({partition.topic for partition in self._task_of})
+        if name not in known:
+            raise StreamsRuntimeError(f"the topology does not read topic {name}; it reads {', '.join(known)}")
+        start = self.clock.now_ms() if start_timestamp_ms is None else start_timestamp_ms
+        return InputTopic(self._pipe, name, key_serde, value_serde, start, auto_advance_ms)
+
+    def create_output_topic(
+        self,
+        name: str,
+        key_serde: Serde[Key],
+        value_serde: Serde[Value],
+    ) -> OutputTopic[Key, Value]:
+        """Any topic by its full name, internal ones too, from its beginning. Raises StreamsRuntimeError if unknown."""
+        known = sorted(self._log.topics())
+        if name not in known:
+            raise StreamsRuntimeError(f"there is no topic {name}; there are {', '.join(known)}")
+        return OutputTopic(self._log.consumer(self._isolation), name, key_serde, value_serde)
+
+    def pipe_raw(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
+        """Write a record and process all that follows. Raises the error with which a stream thread would end."""
+        self._pipe(topic, [(key, value, timestamp_ms, headers)])
+
+    def _pipe(self, topic: str, rows: Sequence[Row]) -> None:
+        with self._noticing_errors():
+            self._log.append_records(TopicPartition(topic, _PARTITION), rows)
+            self._run_until_idle(max(1, len(rows)))
+
+    def advance_wall_clock_time(self, by_ms: int) -> None:
+        """Move the clock, fire the punctuations that are due (each once), and process all that follows."""
+        self.clock.advance(by_ms)
+        with self._noticing_errors():
+            for task in self._tasks.values():
+                task.maybe_punctuate_system_time(self.clock.now_ms())
+            self._commit()
+            self._run_until_idle()
+
+    def get_state_store(self, name: str) -> Any:
+        """The open store, as processors get it. Raises StreamsRuntimeError when the topology has no such store."""
+        stores = self.get_all_state_stores()
+        if name not in stores:
+            raise StreamsRuntimeError(
+                f"there is no state store {name}; there are {', '.join(sorted(stores)) or 'none'}"
+            )
+        return stores[name]
+
+    def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
+        """As `get_state_store`; raises StreamsRuntimeError for a store of another kind, too."""
+        store: KeyValueStore[Any, Any] = self._store_of_kind(name, "key-value", "prefix_scan")
+        return store
+
+    def get_window_store(self, name: str) -> WindowStore[Any, Any]:
+        """As `get_state_store`; raises StreamsRuntimeError for a store of another kind, too."""
+        store: WindowStore[Any, Any] = self._store_of_kind(name, "window", "fetch_range")
+        return store
+
+    def get_all_state_stores(self) -> dict[str, StateStore]:
+        return {name: store for task in self._tasks.values() for name, store in task.stores.items()}
+
+    def produced_topic_names(self) -> frozenset[str]:
+        """Full names of the topics that the topology has written to, changelogs included."""
+        return frozenset(partition.topic for partition in self._producer.last_offsets())
+
+    def dropped_records(self) -> dict[str, int]:
+        """The number of dropped records by reason: `late`, `null-key`, ... Source: `dropped-records-total` of
+        `metrics()`. Records that `filtered_null_keys` counts are not among them.
+        """
+        return {
+            str(reason): count
+            for reason, count in self._lost().items()
+            if reason is not DropReason.NULL_KEY_BEFORE_REPARTITION
+        }
+
+    def filtered_null_keys(self) -> int:
+        """The number of records without a key that were filtered out before a repartition topic. Kafka filters them
+        out as well, and does not count them.
+        """
+        return self._lost()[DropReason.NULL_KEY_BEFORE_REPARTITION]
+
+    def _lost(self) -> Counter[DropReason]:
+        counts: Counter[DropReason] = Counter()
+        for losses in self._losses:
+            counts.update(losses.by_reason())
+        return counts
+
+    def node_runs(self) -> dict[str, NodeRun]:
+        """For each node below a source, by name: whether it runs once a batch or once a record, and the reason.
+
+        A source without a record so far is left out, with its nodes. `Topology.describe` has Kafka's text, and does not
+        show this.
+        """
+        return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
+
+    def close(self) -> None:
+        """Close processors and stores, and delete the state; idempotent. Raises the error of a processor's `close`."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._close_tasks()
+        finally:
+            self._producer.close()
+            self._consumer.close()
+            self._state.close()
+            self._log.close()
+            self._directory.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start_tasks(self) -> None:
+        def losses(task: TaskId) -> TaskLosses:
+            self._losses.append(uncounted(task))
+            return self._losses[-1]
+
+        creator = TaskCreator(
+            self._application,
+            self._state,
+            self._log,
+            self._consumer,
+            self._producer,
+            self.clock,
+            losses,
+            ThreadCache(self._application.configs.statestore_cache_max_bytes),
+        )
+        for subtopology in self._application.group_topology().subtopologies:
+            if subtopology.source_topics:
+                partitions = frozenset(TopicPartition(topic, _PARTITION) for topic in subtopology.source_topics)
+                task = creator.active(TaskId(subtopology.id, _PARTITION), partitions)
+                self._tasks[task.id] = task
+                self._task_of.update(dict.fromkeys(partitions, task))
+        self._consumer.assign(self._task_of)
+        for task in self._tasks.values():
+            task.initialize_if_needed()
+            task.complete_restoration()  # every changelog is new, so there is nothing to restore
+        self._run_until_idle()
+
+    def _run_until_idle(self, at_a_time: int = 1) -> None:
+        """Run the loop of a stream thread until a pass neither reads nor processes anything."""
+        while True:
+            read, processed = self._read(), self._process(at_a_time)
+            if read == processed == 0:
+                return
+            if read != processed:  # records that were dropped are consumed as well
+                self._commit()
+
+    def _read(self) -> int:
+        batches = self._consumer.poll(0, self._application.configs.max_poll_records)
+        if len(batches) > 1:
+            place = {partition: index for index, partition in enumerate(self._log.order)}
+            batches.sort(key=lambda batch: place.get(batch.partition, -1))
+        self._log.order.clear()
+        read = 0
+        for batch in batches:
+            task = self._task_of[batch.partition]
+            task.add_records(batch)
+            self._unprocessed[task.id] += len(batch.offsets)
+            read += len(batch.offsets)
+        return read
+
+    def _process(self, at_a_time: int) -> int:
+        processed = 0
+        for task_id, task in self._tasks.items():
+            # A partition without records counts as idle from the first call that finds it so (`max.task.idle.ms`).
+            while (self._unprocessed[task_id] or self._waits_for_idle) and (
+                records := task.process(self.clock.now_ms(), at_a_time)
+            ) > 0:
+                self._unprocessed[task_id] -= records
+                processed += records
+                task.maybe_punctuate_stream_time()
+                self._commit()
+        return processed
+
+    def _commit(self) -> None:
+        needed = [task for task in self._tasks.values() if task.commit_needed()]
+        offsets = []
+        for task in needed:
+            task.prepare_commit()
+            offsets.append((task.claim, task.offsets_to_commit()))
+        self._producer.commit(offsets)
+        for task in needed:
+            task.post_commit(enforce_checkpoint=False)
+
+    def _close_tasks(self) -> None:
+        is_clean = False
+        try:
+            if not self._broken:
+                for task in self._tasks.values():
+                    task.suspend()
+                self._commit()
+                for task in self._tasks.values():
+                    task.close_clean()
+                is_clean = True
+        finally:
+            if not is_clean:
+                for task in self._tasks.values():
+                    task.close_dirty()
+
+    @contextmanager
+    def _noticing_errors(self) -> Iterator[None]:
+        """After an error, no task can be used any more: they are closed dirty."""
+        if self._closed or self._broken:
+            raise StreamsRuntimeError("the driver is closed" if self._closed else "the driver's topology has failed")
+        try:
+            yield
+        except BaseException:
+            self._broken = True
+            raise
+
+    def _store_of_kind(self, name: str, kind: str, method: str) -> Any:
+        store = self.get_state_store(name)
+        if not hasattr(store, method):
+            raise StreamsRuntimeError(f"state store {name} is not a {kind} store but a {type(store).__name__}")
+        return store
+
+
+def driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> StreamsConfig:
+    """Configs that need no server."""
+    if configs is None or isinstance(configs, Mapping):
+        own = {"application.id": APPLICATION_ID, "bootstrap.servers": "memory:topology-test-driver"}
+        configs = StreamsConfig.from_dotted({**own, **(configs or {})})
+    if not isinstance(configs, StreamsConfig):
+        raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
+    return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)  # every topic is new, and read from its beginning
+
+
+def topics_of(application: Application) -> list[NewTopic]:
+    """Everything the topology reads or writes, with one partition each."""
+    names: dict[str, None] = {}
+    for subtopology in application.group_topology().subtopologies:
+        names |= dict.fromkeys(subtopology.source_topics)
+        names |= dict.fromkeys(subtopology.sink_topics)
+        names |= dict.fromkeys(store.changelog_topic for store in subtopology.stores if store.changelog_topic)
+    if application.configs.errors_dead_letter_queue_topic_name is not None:
+        names[application.configs.errors_dead_letter_queue_topic_name] = None
+    return [NewTopic(name, 1) for name in names]

@@ -1,0 +1,294 @@
+"""The calls of every consumer, and the consumer that the logs of one machine share, which reads in its own `poll`.
+
+Rules of every consumer: no partition can starve another: each gets an equal share of `max_records`, the unused rest of
+a share goes to the others, and when there are more partitions than records to give, they take turns. Records beyond
+`max_records` that were read already are kept for the next poll.
+
+Rules of `PollingConsumer`, which has no thread: a poll reads all its partitions at one moment (a snapshot). A batch is
+read once. When a poll fails, no position has moved. A consumer that has read everything takes no snapshot until the log
+changes: a snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`,
+`SubscriptionState`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import RecordBatch, concatenated
+from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
+
+
+class AssignedPartition:
+    """`position`: of the reader; None before `seek`. `rest`: records that were read and not given yet."""
+
+    def __init__(self) -> None:
+        self.position: int | None = None
+        self.is_paused = False
+        self.rest: RecordBatch | None = None
+
+    def drop(self) -> None:
+        """Forget the records that were read."""
+        self.rest = None
+
+
+Assigned = TypeVar("Assigned", bound=AssignedPartition)
+
+
+class AssigningConsumer(ABC, Generic[Assigned]):
+    """`partitions`: those that are assigned, by `new_partition`. They change under `lock`."""
+
+    def __init__(
+        self,
+        new_partition: Callable[[], Assigned],
+        partitions: dict[TopicPartition, Assigned],
+        lock: AbstractContextManager[Any],
+    ) -> None:
+        self._new_partition = new_partition
+        self._partitions = partitions
+        self._lock = lock
+        self._turn = 0
+        self._may_have_more = True  # set again by each call that changes which records a poll gives
+        self._woken = False
+        self._closed = False
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        self._check_open()
+        with self._lock:
+            # sorted: the order of a set differs from process to process
+            assigned = {p: self._partitions.get(p) or self._new_partition() for p in sorted(set(partitions))}
+            self._partitions.clear()
+            self._partitions.update(assigned)
+            self._may_have_more = True
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._partitions)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        with self._lock:
+            (one,) = self._assigned([partition])
+            if one.position != offset:
+                one.drop()
+            one.position = offset
+            self._may_have_more = True
+
+    def position(self, partition: TopicPartition) -> int | None:
+        return self._assigned([partition])[0].position
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            for one in self._assigned(partitions):
+                one.is_paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            for one in self._assigned(partitions):
+                one.is_paused = False
+            self._may_have_more = True
+
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset(partition for partition, one in self._partitions.items() if one.is_paused)
+
+    def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
+        self._check_open()
+        if max_records < 1:
+            raise ValueError(f"a poll gives at least one record, not {max_records}")
+        deadline = time.monotonic() + timeout_ms / 1_000
+        while True:
+            batches = self._take(max_records)
+            remaining_s = deadline - time.monotonic()
+            if batches or remaining_s <= 0:
+                return batches
+            if self._woken:
+                self._woken = False
+                return []
+            self._wait(remaining_s)
+
+    @abstractmethod
+    def _take(self, max_records: int) -> list[RecordBatch]:
+        """The records that there are now. Moves the positions."""
+
+    @abstractmethod
+    def _wait(self, remaining_s: float) -> None:
+        """Return when there may be records, after `wakeup`, or when the time is over."""
+
+    def _wanted(self) -> dict[TopicPartition, Assigned]:
+        return {p: one for p, one in self._partitions.items() if one.position is not None and not one.is_paused}
+
+    def _assigned(self, partitions: Iterable[TopicPartition]) -> list[Assigned]:
+        asked = list(partitions)
+        for partition in asked:
+            if partition not in self._partitions:
+                raise LogError(f"{partition} is not assigned to this consumer")
+        return [self._partitions[partition] for partition in asked]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogError("the consumer is closed")
+
+
+def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
+    """All of them, beginning with another one in each turn."""
+    start = turn % max(1, len(partitions))
+    return partitions[start:] + partitions[:start]
+
+
+class Bounds(NamedTuple):
+    """`begin`: the lowest offset that can be read. `end`: the offset that the next record will get."""
+
+    begin: int
+    end: int
+
+
+class Snapshot(Protocol):
+    """Partitions at one moment. Valid inside the `with` block that gave it."""
+
+    bounds: Mapping[TopicPartition, Bounds]
+
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
+        """Batches in order, one at a time, from the first one whose last offset is at least `offset`."""
+
+
+class BatchSource(Protocol):
+    """Where a consumer reads. Called from the consumer's thread."""
+
+    def snapshot(self, partitions: Sequence[TopicPartition]) -> AbstractContextManager[Snapshot]:
+        """Raises UnknownTopicOrPartition, LogTimeout."""
+
+    def is_unchanged(self) -> bool:
+        """Whether no other process has appended since the last snapshot. This one sets the consumer's signal."""
+
+    def wait(self, signal: threading.Event, timeout_s: float) -> None:
+        """Wait until `signal` is set, records may have come since the last snapshot, or the time is up."""
+
+    def close(self) -> None: ...
+
+
+class _Taken(NamedTuple):
+    """Of one partition. `rest`: of the batch that was read last."""
+
+    batches: list[RecordBatch]
+    position: int
+    rest: RecordBatch | None
+
+
+class PollingConsumer(AssigningConsumer[AssignedPartition]):
+    """A `Consumer`. `signal`: set by every append in this process."""
+
+    def __init__(self, source: BatchSource, signal: threading.Event) -> None:
+        super().__init__(AssignedPartition, {}, nullcontext())
+        self._source = source
+        self._signal = signal
+
+    def known_end(self, partition: TopicPartition) -> int | None:
+        """None: this consumer gets no end offsets pushed."""
+        self._assigned([partition])
+        return None
+
+    def wakeup(self) -> None:
+        self._woken = True
+        self._signal.set()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            for one in list(self._partitions.values()):  # they stay: the log may be closed by another thread
+                one.drop()
+            self._source.close()
+
+    def _wait(self, remaining_s: float) -> None:
+        if self._wanted():
+            self._source.wait(self._signal, remaining_s)
+        else:
+            self._signal.wait(remaining_s)  # it reads no partition, so it waits for `wakeup` only
+
+    def _take(self, max_records: int) -> list[RecordBatch]:
+        has_news = self._signal.is_set()
+        if has_news:
+            self._signal.clear()  # before the snapshot: an append after it sets it again
+        elif not self._may_have_more and self._source.is_unchanged():
+            return []
+        self._may_have_more = True
+        wanted = self._wanted()
+        if not wanted:
+            return []
+        with self._source.snapshot(list(wanted)) as snapshot:
+            lags = self._lags(wanted, snapshot.bounds)
+            if not lags:
+                self._may_have_more = False
+                return []
+            taken = {
+                partition: _take_from(partition, wanted[partition], share, snapshot)
+                for partition, share in _shares(lags, max_records).items()
+            }
+        for partition, of_it in taken.items():  # positions move last, when nothing can fail any more
+            wanted[partition].position, wanted[partition].rest = of_it.position, of_it.rest
+        return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
+
+    def _lags(
+        self, wanted: Mapping[TopicPartition, AssignedPartition], bounds: Mapping[TopicPartition, Bounds]
+    ) -> dict[TopicPartition, int]:
+        """The lag of each partition that has one; each call begins with another partition.
+
+        Raises OffsetOutOfRange.
+        """
+        self._turn += 1
+        lags: dict[TopicPartition, int] = {}
+        outside: dict[TopicPartition, int] = {}
+        for partition in rotated(list(wanted), self._turn):
+            position = wanted[partition].position or 0
+            begin, end = bounds[partition]
+            if not begin <= position <= end:
+                outside[partition] = position
+            elif position < end:
+                lags[partition] = end - position
+        if outside:
+            raise OffsetOutOfRange(outside)
+        return lags
+
+
+def _take_from(partition: TopicPartition, one: AssignedPartition, share: int, snapshot: Snapshot) -> _Taken:
+    position, rest = one.position or 0, one.rest
+    batches: list[RecordBatch] = []
+    stored: Iterator[RecordBatch] | None = None
+    while share > 0:
+        if rest is None:
+            if stored is None:
+                stored = snapshot.batches(partition, position)
+            rest = next(stored, None)
+            if rest is None:
+                return _Taken(batches, snapshot.bounds[partition].end, None)  # only a gap is left
+            if rest.offsets[0] < position:
+                rest = rest.part(bisect_left(rest.offsets, position), len(rest.offsets))
+        count = len(rest.offsets)
+        part, rest = (rest, None) if count <= share else (rest.part(0, share), rest.part(share, count))
+        batches.append(part)
+        share -= min(share, count)
+        position = part.offsets[-1] + 1
+    return _Taken(batches, position, rest)
+
+
+def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:
+    """The number of records to take from each partition: at least one, and no more than its lag."""
+    served = list(lags)[:max_records]
+    shares = {}
+    remaining = max_records
+    for position, partition in enumerate(sorted(served, key=lags.__getitem__)):
+        shares[partition] = min(lags[partition], remaining // (len(served) - position))
+        remaining -= shares[partition]
+    return shares
+
+
+def first_offset_at(batches: Iterable[RecordBatch], begin: int, timestamp_ms: int) -> int | None:
+    """The lowest offset, from `begin` on, whose record has this timestamp or a later one. `batches`: in order."""
+    for batch in batches:
+        for offset, of_record in zip(batch.offsets, batch.timestamps_ms, strict=True):
+            if offset >= begin and of_record >= timestamp_ms:
+                return offset
+    return None

@@ -1,0 +1,214 @@
+"""Avro, encoded and decoded by fastavro, and JSON with a JSON Schema, both in Confluent's wire format. Source:
+`KafkaAvroSerializer`, `KafkaAvroDeserializer`, `KafkaJsonSchemaSerializer`, `KafkaJsonSchemaDeserializer`.
+
+Keys of JSON objects are sorted, so that equal values have equal bytes. As in Kafka, JSON values are checked against the
+schema only on request, because that costs many times what writing costs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from typing import Any, ClassVar, TypeVar
+
+from confluent_kafka.schema_registry import Schema
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.schema import SchemaParseException
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import ValidationError as Invalid
+from jsonschema.validators import validator_for
+
+from assignor.errors import InputError
+from streams_runtime.common.errors import SerializationError
+from streams_runtime.serdes import JSON
+from streams_runtime.serdes.schema_registry.registry import Registry
+from streams_runtime.serdes.schema_registry.registry_serde import HEADER_BYTES, Decode, Encode, RegistrySerde, header
+from streams_runtime.serdes.schema_registry.registry_settings import RegistrySettings
+
+T = TypeVar("T")
+
+FAIL_INVALID = "json.fail.invalid.schema"
+_AVRO, _JSON = "AVRO", "JSON"
+
+
+GivenSchema = str | Mapping[str, Any] | Sequence[Any]
+"""As text, or as parsed JSON."""
+
+
+class _DocumentSerde(RegistrySerde[T]):
+    """`to_dict`, `from_dict`: from an object of one's own to plain values, and back."""
+
+    _own_configs: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self,
+        schema: GivenSchema | None,
+        configs: Mapping[str, object],
+        *,
+        to_dict: Callable[[T], Any] | None = None,
+        from_dict: Callable[[Any], T] | None = None,
+    ) -> None:
+        others = {key: value for key, value in configs.items() if key not in self._own_configs}
+        super().__init__(RegistrySettings.from_configs(others, type(self).__name__))
+        self._schema = None if schema is None else self._checked(schema)
+        self._own = {key: configs[key] for key in self._own_configs & configs.keys()}
+        self._to_dict = to_dict
+        self._from_dict = from_dict
+
+    def _checked(self, schema: GivenSchema) -> Schema:
+        """Raises InputError."""
+        raise NotImplementedError
+
+
+class AvroSerde(_DocumentSerde[T]):
+    """Values as fastavro takes them: a dict for a record, plain values for other types.
+
+    `schema`: as JSON text or as parsed JSON; what is read is resolved to it. None: values are read as they were
+    written, and written only with `use.latest.version`. `to_dict`, `from_dict`: from an object of one's own to what
+    fastavro takes, and back. Raises InputError for a schema or a config that cannot be used.
+    """
+
+    def _checked(self, schema: GivenSchema) -> Schema:
+        try:
+            document: Any = json.loads(schema) if isinstance(schema, str) else schema
+            parse_schema(document, {})
+        except (SchemaParseException, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"this is no Avro schema: {error!r}", "AvroSerde") from error
+        return Schema(schema if isinstance(schema, str) else json.dumps(schema), _AVRO)
+
+    def _encoder(self, registry: Registry) -> Encode[T]:
+        name = None if self._schema is None else _name(_parsed(registry, self._schema))
+        schema_id, schema = self._schema_to_write(registry, name, self._schema)
+        parsed = _parsed(registry, schema)
+        head, to_dict = header(schema_id), self._to_dict
+
+        def encode(value: T) -> bytes:
+            stream = BytesIO()
+            stream.write(head)
+            try:
+                schemaless_writer(stream, parsed, value if to_dict is None else to_dict(value))
+            except Exception as error:  # fastavro raises whatever the value makes it stumble over
+                raise SerializationError(f"Avro schema {_name(parsed)} cannot write this value: {error!r}") from error
+            return stream.getvalue()
+
+        return encode
+
+    def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
+        schema = registry.schema(schema_id)
+        written = _parsed(registry, schema)
+        wanted = None  # reading without resolving is faster
+        if self._schema is not None and _document(self._schema) != _document(schema):
+            wanted = _parsed(registry, self._schema)
+        from_dict = self._from_dict
+
+        def decode(data: bytes) -> T:
+            stream = BytesIO(data)
+            stream.seek(HEADER_BYTES)
+            try:
+                value: Any = schemaless_reader(stream, written, wanted)
+            except Exception as error:  # fastavro raises whatever the bytes make it stumble over
+                raise SerializationError(
+                    f"these bytes cannot be read by Avro schema {schema_id} ({_name(written)}): {error!r}"
+                ) from error
+            return value if from_dict is None else from_dict(value)
+
+        return decode
+
+
+class JsonSchemaSerde(_DocumentSerde[T]):
+    """Values as `json` takes them. `to_dict`, `from_dict`: from an object of one's own to such a value, and back.
+
+    `schema`: a JSON Schema as text or as parsed JSON. None: values are read whatever their schema, and written only
+    with `use.latest.version`. The config `json.fail.invalid.schema` (false) has every value checked against it; without
+    one, against the schema that it is written with, unless that refers to others. Raises InputError for a schema or a
+    config that cannot be used.
+    """
+
+    _own_configs = frozenset((FAIL_INVALID,))
+
+    def _checked(self, schema: GivenSchema) -> Schema:
+        try:
+            document = json.loads(schema) if isinstance(schema, str) else schema
+            validator_for(document, Draft202012Validator).check_schema(document)
+        except (SchemaError, ValueError) as error:
+            raise InputError(f"this is no JSON Schema: {error}".splitlines()[0], "JsonSchemaSerde") from error
+        return Schema(schema if isinstance(schema, str) else json.dumps(schema), _JSON)
+
+    def _encoder(self, registry: Registry) -> Encode[T]:
+        document = None if self._schema is None else _document(self._schema)
+        name = document.get("title") if isinstance(document, dict) else None
+        schema_id, schema = self._schema_to_write(registry, name, self._schema)
+        _check_type(schema_id, schema)
+        head, to_dict, check = header(schema_id), self._to_dict, self._check(schema)
+
+        def encode(value: T) -> bytes:
+            document = value if to_dict is None else to_dict(value)
+            if check is not None:
+                check(document)
+            return head + JSON.serialize(document)
+
+        return encode
+
+    def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
+        schema = registry.schema(schema_id)
+        _check_type(schema_id, schema)
+        from_dict, check = self._from_dict, self._check(schema)
+
+        def decode(data: bytes) -> T:
+            try:
+                value: Any = JSON.deserialize(data[HEADER_BYTES:])
+            except ValueError as error:
+                raise SerializationError(f"after the header of schema {schema_id} comes no JSON: {error}") from error
+            if check is not None:
+                check(value)
+            return value if from_dict is None else from_dict(value)
+
+        return decode
+
+    def _check(self, written: Schema) -> Callable[[Any], None] | None:
+        checks = str(self._own.get(FAIL_INVALID, False)).lower() == "true"
+        if not checks or (self._schema is None and written.references):
+            return None
+        document = json.loads((self._schema or written).schema_str or "true")
+        validator = validator_for(document, Draft202012Validator)(document)
+
+        def check(value: Any) -> None:
+            try:
+                validator.validate(value)
+            except Invalid as error:
+                raise SerializationError(f"the value does not fit its JSON Schema: {error.message}") from error
+
+        return check
+
+
+def _document(schema: Schema) -> Any:
+    return json.loads(schema.schema_str or "null")
+
+
+def _check_type(schema_id: int, schema: Schema) -> None:
+    if schema.schema_type != _JSON:
+        raise SerializationError(f"schema {schema_id} is one of {schema.schema_type or 'AVRO'}, not a JSON Schema")
+
+
+def _parsed(registry: Registry, schema: Schema, named: dict[str, Any] | None = None) -> Any:
+    """`named`: types that are known already; those that the schema refers to are added."""
+    if schema.schema_type not in (None, _AVRO):
+        raise SerializationError(f"the schema is one of {schema.schema_type}, not of Avro")
+    known: dict[str, Any] = {} if named is None else named
+    for reference in schema.references or ():
+        if reference.name not in known:
+            _parsed(registry, registry.referenced(reference), known)
+    try:
+        return parse_schema(json.loads(schema.schema_str or ""), known)
+    except (SchemaParseException, ValueError) as error:
+        raise SerializationError(f"the registry's schema is no Avro schema: {error!r}") from error
+
+
+def _name(parsed: Any) -> str | None:
+    """The full name of a named type, the name of any other; a union has none."""
+    if isinstance(parsed, dict):
+        found = parsed.get("name", parsed.get("type"))
+        return found if isinstance(found, str) else None
+    return parsed if isinstance(parsed, str) else None

@@ -1,0 +1,386 @@
+"""Bytes in memory until `close`: a key-value store, and window stores with and without duplicates.
+
+The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`, `InMemoryWindowStore`.
+
+Differs from Kafka: expired windows leave memory one segment at a time, as on disk, and not at every call. A restored
+duplicate keeps the sequence number of its changelog record. In a store with duplicates, as on disk, `fetch` returns the
+latest duplicate, and a put of None does not advance stream time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
+from typing import Generic, TypeVar
+
+from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.state_stores.state_store import Entries, StoreContext, ignore_expired
+from streams_runtime.state_stores.window_keys import (
+    SUFFIX_BYTES,
+    WindowRetention,
+    is_window_key,
+    next_sequence,
+    suffix_of,
+)
+
+Entry = TypeVar("Entry")
+Item = TypeVar("Item")
+Bucket = dict[bytes, Entry]
+"""The windows of one start, by key."""
+
+
+class _InMemoryStore:
+    """The base of all stores in memory. Their methods raise InvalidStateStore while they are not open."""
+
+    __slots__ = ("_name", "_open")
+
+    persistent = False
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._open = False
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def open(self, context: StoreContext) -> None:
+        self._open = True
+
+    def rebind(self, context: StoreContext) -> None:
+        """Nothing here depends on the context."""
+
+    def flush(self) -> None:
+        """There is nothing to write to disk."""
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise self._not_open()
+
+    def _not_open(self) -> InvalidStateStore:
+        return InvalidStateStore(f"store {self._name} is not open")
+
+
+class InMemoryKeyValueStore(_InMemoryStore):
+    """`KeyValueBytesStore`: a dict, and a sorted list of its keys that is made on demand.
+
+    A put costs a dict write. A range sorts the keys that were added since the last range, then walks a snapshot of all
+    keys. Keys that are added later are not in the range. The range shows later changes and deletions of keys that
+    it has not reached, as Kafka documents. Source: `InMemoryKeyValueStore`.
+    """
+
+    __slots__ = ("_added", "_entries", "_lock", "_sorted_keys")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._lock = Lock()  # held to use `_sorted_keys` or `_added`, and to add a key to `_entries`
+        self._sorted_keys: list[bytes] | None = None
+        """Replaced, never changed in place, because ranges read it. May have keys that were deleted since it was made.
+        None: not made yet."""
+        self._added: dict[bytes, None] = {}
+        """Keys added since `_sorted_keys` was made. A dict: a key that is deleted and added again is in it once."""
+        self._entries: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        if not self._open:
+            raise self._not_open()
+        return self._entries.get(key)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        if not self._open:
+            raise self._not_open()
+        if value is None:
+            if self._entries.pop(key, None) is not None and self._added:
+                with self._lock:
+                    self._added.pop(key, None)
+        elif key in self._entries:
+            self._entries[key] = value
+        else:
+            with self._lock:
+                self._entries[key] = value
+                if self._sorted_keys is not None:
+                    self._added[key] = None
+
+    def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        for key, value in entries:
+            self.put(key, value)
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Records without a key are skipped, as in Kafka."""
+        self._require_open()
+        latest = dict(zip(batch.keys, batch.values, strict=True))
+        latest.pop(None, None)
+        deleted = [key for key, value in latest.items() if value is None]
+        for key in deleted:
+            del latest[key]
+        with self._lock:
+            self._sorted_keys = None
+            self._added.clear()
+            self._entries.update(latest)  # type: ignore[arg-type]  # no None is left in it
+            for key in deleted:
+                self._entries.pop(key, None)  # type: ignore[arg-type]
+
+    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
+        keys = self._sorted()
+        first = 0 if start is None else bisect_left(keys, start)
+        last = len(keys) if exclusive_end is None else bisect_left(keys, exclusive_end)
+        wanted = keys if first == 0 and last == len(keys) else keys[first:last]
+        return self._read(self._entries, wanted[::-1] if reverse else wanted)
+
+    def approximate_num_entries(self) -> int:
+        self._require_open()
+        return len(self._entries)
+
+    def close(self) -> None:
+        """Drop the content. Open iterators raise InvalidStateStore."""
+        with self._lock:
+            self._open = False
+            self._sorted_keys = None
+            self._added = {}
+            self._entries = {}
+
+    def _sorted(self) -> list[bytes]:
+        with self._lock:
+            if not self._open:  # tested under the lock: `close` empties the store under it
+                raise self._not_open()
+            if self._sorted_keys is None:
+                self._sorted_keys = sorted(self._entries.copy())
+            elif self._added:
+                # The old keys come first and are sorted, so this sort is little more than a merge. The filter leaves
+                # out the keys that were deleted since.
+                candidates = dict.fromkeys(self._sorted_keys)
+                candidates.update(self._added)
+                self._added.clear()
+                self._sorted_keys = sorted(filter(self._entries.__contains__, candidates))
+            return self._sorted_keys
+
+    def _read(self, entries: dict[bytes, bytes], keys: Sequence[bytes]) -> Entries:
+        for key in keys:
+            value = entries.get(key)
+            if entries is not self._entries:  # the store was closed meanwhile
+                raise self._not_open()
+            if value is not None:
+                yield key, value
+
+
+class WindowBuckets(Generic[Entry]):
+    """Windows by their start: a dict of buckets, and the starts in order.
+
+    The task's thread changes it, any thread reads it. Changes and reads that need both the dict and the starts hold the
+    lock. Fast path of adding: records are usually in order of time.
+    """
+
+    __slots__ = ("_by_start", "_lock", "_starts")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._by_start: dict[int, Bucket[Entry]] = {}
+        self._starts: list[int] = []
+
+    def find(self, start_ms: int) -> Bucket[Entry] | None:
+        return self._by_start.get(start_ms)
+
+    def find_or_add(self, start_ms: int) -> Bucket[Entry]:
+        bucket = self._by_start.get(start_ms)
+        if bucket is None:
+            bucket = {}
+            with self._lock:
+                self._by_start[start_ms] = bucket
+                if not self._starts or start_ms > self._starts[-1]:
+                    self._starts.append(start_ms)
+                else:
+                    insort(self._starts, start_ms)
+        return bucket
+
+    def remove(self, start_ms: int) -> None:
+        with self._lock:
+            if self._by_start.pop(start_ms, None) is not None:
+                del self._starts[bisect_left(self._starts, start_ms)]
+
+    def remove_before(self, start_ms: int) -> None:
+        with self._lock:
+            count = bisect_left(self._starts, start_ms)
+            for expired_ms in self._starts[:count]:
+                del self._by_start[expired_ms]
+            del self._starts[:count]
+
+    def between(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
+        """The buckets in order of time. Both ends are included."""
+        with self._lock:
+            starts = self._starts[bisect_left(self._starts, from_ms) : bisect_right(self._starts, to_ms)]
+            return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
+
+
+class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
+    """The base of both window stores. `Entry`: the value, or the duplicates, of one key and window start."""
+
+    __slots__ = ("_buckets", "_expired", "_retention")
+
+    _retains_duplicates = False
+
+    def __init__(self, name: str, retention_ms: int) -> None:
+        super().__init__(name)
+        self._retention = WindowRetention(retention_ms)
+        self._buckets: WindowBuckets[Entry] = WindowBuckets()
+        self._expired: Callable[[str], None] = ignore_expired
+
+    def open(self, context: StoreContext) -> None:
+        super().open(context)
+        self._expired = context.expired
+
+    def rebind(self, context: StoreContext) -> None:
+        self._expired = context.expired
+
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        self._require_open()
+        bucket = self._buckets.find(start_ms) if start_ms >= self._retention.earliest_readable_ms else None
+        entry = None if bucket is None else bucket.get(key[:-SUFFIX_BYTES])
+        values = [] if entry is None else self._values(entry)
+        return values[-1] if values else None
+
+    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+        found = [
+            (start_ms, value)
+            for start_ms, bucket in self._readable(from_ms, to_ms)
+            if (entry := bucket.get(key)) is not None
+            for value in self._values(entry)
+        ]
+        return self._while_open(self._buckets, found)
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+        """In order of time, then of key. The iterator sees later changes of windows that it has not reached."""
+        buckets = self._buckets
+        return self._while_open(buckets, self._decoded(self._readable(from_ms, to_ms)))
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Raises ChangelogOfAnotherKind for a key that is no window key."""
+        self._require_open()
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            if key is None:
+                continue
+            if not is_window_key(key, duplicates=self._retains_duplicates):
+                raise ChangelogOfAnotherKind(self._name, batch.partition, batch.offsets, key, "window")
+            start_ms, sequence = suffix_of(key)
+            if self._observe(start_ms):
+                self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
+
+    def close(self) -> None:
+        """Drop the content. Open iterators raise InvalidStateStore."""
+        self._open = False
+        self._buckets = WindowBuckets()
+        self._retention = WindowRetention(self._retention.retention_ms)
+
+    @abstractmethod
+    def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None: ...
+
+    @abstractmethod
+    def _values(self, entry: Entry) -> list[bytes]:
+        """The values in order of their sequence numbers. May be empty while another thread deletes the last value."""
+
+    def _observe(self, start_ms: int) -> bool:
+        """Advance observed stream time, and drop the segments that expire. Returns whether the window is readable."""
+        retention = self._retention
+        if start_ms > retention.observed_ms and retention.observe(start_ms):
+            self._buckets.remove_before(retention.first_live_segment * retention.segment_interval_ms)
+        return start_ms >= retention.earliest_readable_ms
+
+    def _remove_if_empty(self, bucket: Bucket[Entry], start_ms: int) -> None:
+        if not bucket:
+            self._buckets.remove(start_ms)
+
+    def _readable(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
+        self._require_open()
+        return self._buckets.between(max(from_ms, self._retention.earliest_readable_ms), to_ms)
+
+    def _decoded(self, found: list[tuple[int, Bucket[Entry]]]) -> Iterator[tuple[bytes, int, bytes]]:
+        for start_ms, bucket in found:
+            snapshot = bucket.copy()
+            for key in sorted(snapshot):
+                for value in self._values(snapshot[key]):
+                    yield key, start_ms, value
+
+    def _while_open(self, buckets: WindowBuckets[Entry], items: Iterable[Item]) -> Iterator[Item]:
+        for item in items:
+            if buckets is not self._buckets:  # the store was closed meanwhile
+                raise self._not_open()
+            yield item
+
+
+class InMemoryWindowStore(_InMemoryWindows[bytes]):
+    """`WindowBytesStore` with one value for each key and start."""
+
+    __slots__ = ()
+
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        self._require_open()
+        if self._observe(start_ms):
+            self._set(key[:-SUFFIX_BYTES], value, start_ms, 0)
+        else:
+            self._expired(self._name)
+        return 0
+
+    def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
+        if value is not None:
+            self._buckets.find_or_add(start_ms)[key] = value
+        elif (bucket := self._buckets.find(start_ms)) is not None:
+            bucket.pop(key, None)
+            self._remove_if_empty(bucket, start_ms)
+
+    def _values(self, entry: bytes) -> list[bytes]:
+        return [entry]
+
+
+class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
+    """`WindowBytesStore` that keeps every value of each key and start, by sequence number."""
+
+    __slots__ = ("_sequence",)
+
+    _retains_duplicates = True
+
+    def __init__(self, name: str, retention_ms: int) -> None:
+        super().__init__(name, retention_ms)
+        self._sequence = 0
+
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        self._require_open()
+        if value is None:
+            return None
+        self._sequence = next_sequence(self._sequence)
+        if self._observe(start_ms):
+            plain_key = key[:-SUFFIX_BYTES]
+            self._sequence = self._free_sequence(plain_key, start_ms)
+            self._set(plain_key, value, start_ms, self._sequence)
+        else:
+            self._expired(self._name)
+        return self._sequence
+
+    def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
+        if value is not None:
+            self._buckets.find_or_add(start_ms).setdefault(key, {})[sequence] = value
+            return
+        bucket = self._buckets.find(start_ms)
+        duplicates = None if bucket is None else bucket.get(key)
+        if bucket is not None and duplicates is not None:
+            duplicates.pop(sequence, None)
+            if not duplicates:
+                del bucket[key]
+                self._remove_if_empty(bucket, start_ms)
+
+    def _values(self, entry: dict[int, bytes]) -> list[bytes]:
+        duplicates = entry.copy()
+        return [duplicates[sequence] for sequence in sorted(duplicates)]
+
+    def _free_sequence(self, key: bytes, start_ms: int) -> int:
+        sequence = self._sequence
+        taken = (self._buckets.find(start_ms) or {}).get(key, {})
+        while sequence in taken:
+            sequence = next_sequence(sequence)
+        return sequence
