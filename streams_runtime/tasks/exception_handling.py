@@ -13,7 +13,7 @@ Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `Except
 Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter always has key and
 value; in Kafka they are missing if an output of the record was sent before the error. If the dead-letter topic refuses
 the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the topic, its stack
-trace is left out. The header with the task is not Kafka's.
+trace is left out. Kafka has no header with the task.
 """
 
 from __future__ import annotations
@@ -71,25 +71,29 @@ _logger = logging.getLogger(__name__)
 
 
 def fail(record: FailedRecord) -> HandlerResponse:
-    """The default handler: a record is only dropped if the user has chosen a handler that drops it."""
+    """The default handler, which ends the thread: a record is dropped only if the user has chosen a handler that drops
+    it.
+    """
     _logger.error("%s; the thread ends", described(record))
     return HandlerResponse.FAIL
 
 
 def log_and_continue(record: FailedRecord) -> HandlerResponse:
-    """The record is dropped. Source: `LogAndContinueProcessingExceptionHandler`."""
+    """A handler that drops the record. Source: `LogAndContinueProcessingExceptionHandler`."""
     _logger.warning("%s; the record is dropped", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.CONTINUE
 
 
 def dead_letter(record: FailedRecord) -> HandlerResponse:
-    """The record goes to `errors.dead.letter.queue.topic.name`, and processing continues."""
+    """A handler that sends the record to `errors.dead.letter.queue.topic.name`. Processing continues."""
     _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.DEAD_LETTER
 
 
 class FailedInputRecord(NamedTuple):
-    """A `FailedRecord`. In a punctuation: metadata NO_RECORD, no key and value, and the time at which it fired."""
+    """A `FailedRecord`. A failed punctuation has the metadata NO_RECORD, no key, no value, and the time at which it
+    fired.
+    """
 
     task_id: TaskId
     metadata: RecordMetadata
@@ -193,8 +197,8 @@ class ExceptionHandling:
         return self._processing not in (fail, log_and_continue)
 
     def processing_failed(self, record: FailedRecord) -> None:
-        """Handle the error, so that the task can continue. Raises ProcessingFailed, or the errors of sending a dead
-        letter.
+        """Let the handler decide about the record. Returns if the task can continue; otherwise raises ProcessingFailed,
+        or the error of sending a dead letter.
         """
         self._handle(self._processing, _PROCESSING, record)
 

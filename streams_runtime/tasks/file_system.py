@@ -37,7 +37,7 @@ _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 class HeldLock(Protocol):
     def release(self) -> None:
-        """Releasing twice is fine."""
+        """Release the lock. A second call does nothing."""
         ...
 
 
@@ -99,11 +99,11 @@ class FileSystem:
         return sorted(os.listdir(directory))
 
     def exists(self, path: Path) -> bool:
-        """True also for a link that leads nowhere. Raises nothing."""
+        """Whether the path exists; True also for a broken symbolic link. Raises nothing."""
         return os.path.lexists(path)
 
     def is_directory(self, path: Path) -> bool:
-        """Raises nothing."""
+        """Whether the path is a directory. Raises nothing."""
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:

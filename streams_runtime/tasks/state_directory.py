@@ -2,7 +2,7 @@
 
     <state.dir>/<application.id>/                    one process at a time: .lock
         kafka-streams-process-metadata               the process id, which outlives the process
-        cluster-id                                   of the log from which the state was restored
+        cluster-id                                   the id of the log from which the state was restored
         <task id>/                                   one thread of that process at a time: .lock
             .checkpoint                              see `checkpoint_file`
             rocksdb/<store>/                         a RocksDB, and its store-format: see `store_format`
@@ -65,11 +65,11 @@ class LockOwner(Protocol):
 class StateDirectory:
     """One application's state in one process. From the constructor to `close`, no other process can use it.
 
-    Any thread may call. Every method raises ProcessorStateError, naming the path, when an operation on the disk fails.
-    A process that was forked from the process that made this object gets this error as well. The constructor waits at
-    most `lock_wait_ms` for an earlier process that is just ending, and raises LockError when that process does not end.
-    `files`: the file system with the directories; a simulation passes its own. `calling_thread`: returns the thread
-    that calls. `process_id`: the same each time an instance opens this directory.
+    Any thread may call the methods. Every method raises ProcessorStateError, naming the path, when an operation on the
+    disk fails. A process that was forked from the process that made this object gets this error as well. The
+    constructor waits at most `lock_wait_ms` for an earlier process that is just ending, and raises LockError when that
+    process does not end. `files`: the file system with the directories; a simulation passes its own. `calling_thread`:
+    returns the thread that calls. `process_id`: the same each time an instance opens this directory.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class StateDirectory:
         self._locked_to_report: set[TaskId] = set()  # tasks that were locked with `to_report`
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_if_readable_by_others(self.application_directory)  # other users who can open the directory
+        files.warn_if_readable_by_others(self.application_directory)  # "others": other users of the machine
         what = f"the state directory of application {application_id!r}"
         self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
@@ -107,7 +107,7 @@ class StateDirectory:
             ) from error
 
     def belong_to(self, cluster_id: str) -> None:
-        """Delete state that was restored from another log, with a warning. To be called before any thread has a task.
+        """Delete state that was restored from another log, with a warning. Call it before any thread has a task.
 
         State is kept when there is no file with the id of its log. Raises LockError.
         """
@@ -143,7 +143,7 @@ class StateDirectory:
     def lock(self, task: TaskId, *, to_report: bool = False) -> bool:
         """Lock the task's directory for the calling thread. Returns False if another thread of this process holds it.
 
-        `to_report`: only to report the offsets in the directory to the leader. Such a lock passes to the first thread
+        `to_report`: lock the directory only to report its offsets to the leader. Such a lock passes to the first thread
         that calls without `to_report`. Raises LockError, naming the other process, when another process holds the lock.
         """
         self._check_usable()
@@ -168,7 +168,7 @@ class StateDirectory:
             return True
 
     def unlock(self, task: TaskId) -> None:
-        """Nothing happens unless the calling thread has the lock."""
+        """Unlock the task's directory. Does nothing unless the calling thread has the lock."""
         if os.getpid() != self._pid:
             return
         with self._mutex:
@@ -178,11 +178,11 @@ class StateDirectory:
                 self._locks.pop(task).release()
 
     def holds(self, task: TaskId) -> bool:
-        """Whether the calling thread holds the task's directory."""
+        """Whether the calling thread holds the lock of the task's directory."""
         return self._owners.get(task) is self._calling_thread()
 
     def lock_owner(self, task: TaskId) -> LockOwner | None:
-        """The thread of this process that holds the task's directory; None when none does."""
+        """The thread of this process that holds the lock of the task's directory; None if no thread holds it."""
         return self._owners.get(task)
 
     def holder(self, task: TaskId) -> str:
@@ -199,9 +199,9 @@ class StateDirectory:
         return not any(_is_state(name) for name in self._names(self._path(task)))
 
     def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
-        """The task's checkpoint file as it is: offsets of the last records applied, or OFFSET_UNKNOWN.
+        """The offsets in the task's checkpoint file: those of the last records applied, or OFFSET_UNKNOWN.
 
-        Empty when there is no file, or it cannot be read. `checkpoint_file.next_offsets` converts the result to the
+        Empty when the file does not exist or cannot be read. `checkpoint_file.next_offsets` converts the result to the
         offsets that a thread reports to the leader.
         """
         try:
