@@ -1,4 +1,4 @@
-"""Nodes whose processor takes batches: which of them collect records, and how they hand a batch over.
+"""Nodes whose processor takes batches: the conditions for collecting records, and the rules for handing a batch over.
 
 A processor takes batches if it has `process_batch`. If it has `process` as well, `process` is called for each record
 that comes alone. A node that collects keeps the records of a run (consecutive records of one partition), and hands them
@@ -9,23 +9,24 @@ have processed none. So a node collects only where this changes no result:
 - Each record reaches it on one path. On a second path, a record could overtake records that another node collects.
 - The node and the nodes below it use no state store and no topic that any other node uses, and records reach the nodes
   below it only through it.
-- No node above it has a state store, and none is a user's processor that takes one record at a time. If the log cuts a
-  run short, the records come again, and the state above would have them already.
+- No node above it has a state store, and none is a user's processor that takes one record at a time. If an error of the
+  log interrupts a run, its records are processed again, and the store above would have them already.
 Any other node that takes batches gets batches of one record.
 
 Rules of a batch:
 - A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. A record comes
   alone, too, if a node above calls `forward` instead of `forward_batch` while it processes a batch: then it is not
   known from which input record the forwarded record was made.
-- During `process_batch` the current record of the task is the last one of the batch. While the nodes below process a
+- During `process_batch` the current record of the task is the last record of the batch. While the nodes below process a
   row that the node forwards, the current record is the input record from which the row was made.
 - If a node below fails for a row, the handler of processing errors gets the input record of this row, as it does
   without batches. Then the next row is processed.
 - When `process_batch` itself fails, the handler decides about each record of the batch. If the processor has
   `retries_one_by_one`, it is first called again with one record at a time, and the handler decides only about the
   records for which this call fails.
-- After an error that is not about a record (the log is away, the handler ends the thread), no record of the run counts
-  as processed. At-least-once, the whole run comes again; exactly-once, nothing of it was committed.
+- After an error that is not about a record (the log does not answer, the handler ends the thread), no record of the run
+  counts as processed. Under at-least-once, the whole run is processed again; under exactly-once, no part of the run was
+  committed.
 
 Source: none in Kafka. The handler decides as in KIP-1033, record by record.
 """
@@ -60,7 +61,7 @@ class RunsHow(StrEnum):
 
 
 class NodeRun(NamedTuple):
-    """How a node is run: whether it is called once a record or once a batch. See `TopologyTestDriver.node_runs`.
+    """The way a node is called: once a record or once a batch. See `TopologyTestDriver.node_runs`.
 
     `why`: the reason why a node that takes batches gets one record at a time; empty for other nodes.
     """

@@ -87,7 +87,7 @@ class ProcessorGraph:
     def build(
         cls, topology: Topology, subtopology_id: int, application_id: str, *, caching: bool = True
     ) -> ProcessorGraph:
-        """New processors and stores for one task. `caching`: whether stores may have a record cache.
+        """Makes new processors and stores for one task. `caching`: whether stores may have a record cache.
 
         Raises TopologyError, and StreamsRuntimeError for an unknown id.
         """
@@ -153,7 +153,7 @@ class ProcessorGraph:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Whether each node is called once a record or once a batch, by name of the node. Sources are left out."""
+        """By name of each node except sources: whether it is called once a record or once a batch, and the reason."""
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
