@@ -33,8 +33,8 @@ class Naming:
         return self.processor(prefix + _STORE)
 
     def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """The name that the user gave, with the suffix. If `name` is None: a generated name, which is the prefix and a
-        number. Takes a number in both cases. Raises TopologyError for an illegal name.
+        """Returns the name that the user gave, with the suffix; if `name` is None, a generated name, which is the
+        prefix and a number. Takes a number in both cases. Raises TopologyError for an illegal name.
         """
         generated = self.processor(prefix)
         return generated if name is None else checked_name(checked_name(name) + suffix)

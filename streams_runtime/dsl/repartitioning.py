@@ -1,9 +1,9 @@
-"""Repartition topics in the graph, and how `optimize` makes one of several.
+"""Repartition topics in the graph, and the optimization that makes several of them one topic.
 
-Each node is a filter, a sink, the topic, and the source that reads the topic. It has the name of its source, because
-later nodes are linked to the source. With `optimize`, the repartition topics below one change of the key become one
-topic, directly below that change. Here topics "become one", and "merge" means a merge of streams (`KStream.merge`, a
-`MergeNode`).
+Each node stands for a filter, a sink, the topic, and the source that reads the topic. The node has the name of the
+source, because later nodes are linked to the source. With `optimize`, the repartition topics below one change of the
+key become one topic, directly below that change. Here topics "become one", and "merge" means a merge of streams
+(`KStream.merge`, a `MergeNode`).
 
 A topic stays as it is if the value changes between the change of the key and the topic, because a topic has one value
 serde. If streams with changed keys are merged, and there are repartition topics below the merge, these topics become
@@ -164,7 +164,7 @@ class RepartitionMerging:
         return renamed
 
     def _one_for(self, replaced: Iterable[RepartitionNode]) -> RepartitionNode:
-        """The one new node in the place of these nodes. Its serdes are the first that any of them has."""
+        """Makes the one new node that replaces these nodes. Its serdes are the first that these nodes have."""
         nodes = list(replaced)
         names = RepartitionNames.of_stream(self._naming, nodes[0].names.topic)
         return RepartitionNode(

@@ -2,8 +2,9 @@
 
 This is the layered method of Sugiyama, Tagawa and Toda (1981). The column of a node comes from the longest path to the
 node. Edges that cross several columns get a bend in each of them. Sorting each column by the mean place of its
-neighbours reduces crossings. Heights are those nearest to the neighbours that keep the order (isotonic regression).
-Input topics are in the first column, output topics in the last column, and sinks in the column before the last.
+neighbours reduces crossings. Heights are as near to the neighbours as the order in a column allows (isotonic
+regression). Input topics are in the first column, output topics in the last column, and sinks in the column before the
+last.
 """
 
 from __future__ import annotations
