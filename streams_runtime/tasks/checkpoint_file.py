@@ -115,7 +115,7 @@ def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> dict[TopicPartit
 
 
 def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
-    """The text of the file, in the order of `offsets`; None when there are none, since then there is no file.
+    """The text of the file, in the order of `offsets`; None if `offsets` is empty, because then there is no file.
 
     Raises IllegalStateError for a negative offset other than OFFSET_UNKNOWN.
     """

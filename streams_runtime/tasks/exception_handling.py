@@ -1,19 +1,19 @@
 """Handling of failed records: the thread ends, the record is dropped, or the record goes to the dead-letter topic.
 
-Rules: the user's handlers decide, one for processing and one for reading (serdes, timestamps); the default is FAIL.
-FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler answers
-CONTINUE or DEAD_LETTER, only the failed node skips the record: its siblings still get the record, and its parent
-continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. It is sent like any
-output, so under exactly-once it is in the transaction that commits the record's offset. A handler that raises, or
+Rules: the user's handlers decide: one handler for processing, and one for reading (serdes, timestamps). The default is
+FAIL. FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler
+answers CONTINUE or DEAD_LETTER, only the failed node skips the record: its siblings still get the record, and its
+parent continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. It is sent like
+any output, so under exactly-once it is in the transaction that commits the record's offset. A handler that raises, or
 returns anything but a HandlerResponse, counts as FAIL. No handler is called if a schema registry cannot be reached, or
 if the function of a batch returns a wrong number of rows: the record itself may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
 Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter always has key and
-value; in Kafka they are missing if an output of the record was sent before the error. If the dead-letter topic refuses
-the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the topic, its stack
-trace is left out. Kafka has no header with the task.
+value; in Kafka, key and value are missing if an output of the record was sent before the error. If the dead-letter
+topic refuses the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the
+topic, its stack trace is left out. Kafka has no header with the task.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ after it has moved. So with `latest`, an owner that ends before a record has com
 next owner skips the records that were written in between (KAFKA-12261).
 
 The right to commit is a claim, which is an epoch in the log for each input partition. A task claims its input before it
-reads it. A claim fences earlier claims of the same partitions: their owners cannot commit any more. A task that gives
-up its input releases the claim. If it did not, the next owner of the input would fence the producer that commits under
-the claim, and all tasks of the thread use this producer.
+reads the input. A claim fences earlier claims of the same partitions: their owners cannot commit any more. A task that
+gives up its input releases the claim. If it did not, the next owner of the input would fence the producer that commits
+under the claim, and all tasks of the thread use this producer.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class InputOffsets:
         # Offsets and partition times to commit that were kept when the buffer was cleared; None while the task reads.
         self._remembered: dict[TopicPartition, tuple[int, int]] | None = {}
 
-    # --- where reading begins
+    # --- the start of reading
 
     def begin(
         self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
@@ -168,7 +168,7 @@ class InputOffsets:
                 end = self._log.end_offsets([partition])[partition]
                 self._losses.beyond_end(partition, position, end, resumed_at)
 
-    # --- whether there is something to commit
+    # --- uncommitted work
 
     def begin_work(self) -> None:
         """Note that there is something to commit from now on."""
@@ -241,7 +241,7 @@ class InputOffsets:
     def _uncommitted(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
         """By partition, the offset and the partition time to commit, if the group does not have this offset yet.
 
-        They come from the positions while the task reads, and from `remember` after its buffer was cleared.
+        The offsets come from `positions` while the task reads, and from `remember` after the task's buffer was cleared.
         """
         found = self._read_up_to(positions) if self._remembered is None else self._remembered
         return {p: (offset, time_ms) for p, (offset, time_ms) in found.items() if offset != self._known_to_group.get(p)}

@@ -9,8 +9,8 @@ which the changelog may have a window that has not expired in the store, and com
 
 Rules: a change is needed while its timestamp is above the newest timestamp minus the store's retention. Each mark is an
 offset and the newest timestamp of the changes below this offset. A mark is set when the newest timestamp has advanced
-by 1/128 of the retention, or by 12 hours if these are less. So there are few marks, and the first needed offset is too
-low by the changes of one such step at most. A step is shorter than the day by which changelogs are kept longer than
+by 1/128 of the retention, or by 12 hours if 12 hours are less. So there are few marks, and the first needed offset is
+too low by the changes of one such step at most. A step is shorter than the day by which changelogs are kept longer than
 their stores. The offsets of changes that are not acknowledged yet are estimates: they follow the last known offset,
 after as many transaction markers as the last commit had.
 """

@@ -11,8 +11,8 @@ the records were taken.
 Rules of a queue: it keeps batches as they were polled, as columns of bytes. It deserialises a record when its turn
 comes (or, with several partitions, when its timestamp is needed to choose the next partition). Partition time is the
 highest timestamp handed out, -1 before the first record; timestamp extractors get this time. A record that cannot be
-read goes to the handler of deserialization errors. A record with a negative timestamp is dropped. Both count as
-consumed.
+read goes to the handler of deserialization errors. A record with a negative timestamp is dropped. Records of both kinds
+count as consumed.
 
 Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
 - -1: the task processes the records of the other partitions.
@@ -26,7 +26,7 @@ records, so they mostly take turns. Source: `PartitionGroup` (KIP-695), `RecordQ
 
 Differs from Kafka: no record is deserialised before its turn, so a broken record cannot stop earlier records. An error
 of a timestamp extractor goes to the same handler as an error of a serde. The task waits for several partitions at the
-same time; in Kafka it waits for one after the other, so that n of them may take n times `max.task.idle.ms`. `clear`
+same time; in Kafka it waits for one after the other, so that n partitions may take n times `max.task.idle.ms`. `clear`
 forgets how long the task has waited; Kafka keeps that time when it clears the records.
 """
 
@@ -89,7 +89,7 @@ class RecordQueue:
     `on_failure`: called with each record that cannot be read. If it returns, the queue drops the record; if it raises,
     the record stays.
 
-    `losses`: counts records with a negative timestamp. The current batch is the one that the queue reads from.
+    `losses`: counts records with a negative timestamp. The current batch is the batch from which the queue reads.
     `place`: the index in the current batch of the next record to hand out; while a record is handed out, the index
     after this record. `offsets`: the offsets of the current batch. `handed_out`: the number of records that `deliver`
     has handed out so far.
@@ -344,8 +344,8 @@ class RecordQueue:
         return rows if self._extract_timestamp is None else self._with_extracted_times(rows)
 
     def _with_extracted_times(self, rows: Iterator[_Row]) -> Iterator[_Row]:
-        """Replaces the records' timestamps by the extractor's. Gives negative timestamps too; the callers drop those
-        records. Raises ValueError for a result that is no timestamp.
+        """Replaces the records' timestamps by the extractor's. Returns negative timestamps as well; the callers drop
+        these records. Raises ValueError for a result that is no timestamp.
         """
         assert self._extract_timestamp is not None
         for place, key, value, own_ms, headers in rows:
@@ -505,8 +505,8 @@ class PartitionGroup:
         ]
 
     def ready(self, now_ms: int) -> bool:
-        """Whether a record may be processed now. With several partitions it reads the next record of each, and raises
-        as `RecordQueue.poll` does.
+        """Whether a record may be processed now. With several partitions, this reads the next record of each partition,
+        and raises as `RecordQueue.poll` does.
         """
         if self._only_queue is not None:
             return len(self._only_queue) > 0
@@ -603,7 +603,7 @@ class PartitionGroup:
 def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: Sequence[bytes | None]) -> Iterable[Any]:
     if deserialize is None:
         return cells
-    if all(cells):  # without None and without empty bytes, `map` can be used: it takes half of the time
+    if all(cells):  # without None and without empty bytes, `map` can be used, which takes half of the time
         return map(deserialize, cells)  # type: ignore[arg-type]
     return (None if cell is None else deserialize(cell) for cell in cells)
 

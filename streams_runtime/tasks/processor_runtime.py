@@ -9,9 +9,9 @@ Rules:
 - Stream time is the highest timestamp processed.
 - An error of a node goes to the handler of processing errors, with the input record. If the handler answers CONTINUE,
   only this node is left out: other branches still get the record.
-- If another error interrupts the processing of a record, the record stays the next one of its partition.
-- A punctuation has no input record. Its time is the time at which it fires. An error in it goes to the same handler,
-  with task and node.
+- If another error interrupts the processing of a record, the record stays the next record of its partition.
+- A punctuation has no input record. The time of a punctuation is the time at which it fires. An error in a punctuation
+  goes to the same handler, with task and node.
 - Records, punctuations and everything that they send or write to stores are work to be committed.
 - If the log does not answer in time, the task tries again under at-least-once. Under exactly-once the state may already
   have some changes of the record, and a second try would count the record twice, so the task is TaskCorrupted.
@@ -57,8 +57,8 @@ class ProcessorRuntime:
     It has more than a dozen public methods because it implements three interfaces: `TaskRuntime` for processors,
     `RecordClock` and `RecordContexts` for stores, and the processing and punctuating that the task calls.
 
-    `stores`: the open stores, none while they are closed; the task sets them. `cache`: None if the task has no record
-    cache. `current_system_time_ms`: the wall-clock time at which `process` was called, or the present punctuation
+    `stores`: the open stores; empty while the stores are closed. The task sets it. `cache`: None if the task has no
+    record cache. `current_system_time_ms`: the wall-clock time at which `process` was called or the present punctuation
     began. `keeps_raw`: contexts include the undeserialized input record, because an error handler may ask for it.
     """
 
@@ -233,7 +233,9 @@ class ProcessorRuntime:
         self._must_punctuate = self.stream_time_ms >= due_ms
 
     def _next_punctuation_ms(self) -> int:
-        """The stream time of the next punctuation. JAVA_LONG_MAX if none is scheduled, or one is due already."""
+        """The stream time of the next punctuation. JAVA_LONG_MAX if no punctuation is scheduled, or if one is due
+        already.
+        """
         next_ms = self._stream_time_punctuations.next_time_ms()
         return next_ms if next_ms is not None and next_ms > self.stream_time_ms else JAVA_LONG_MAX
 
@@ -248,7 +250,9 @@ class ProcessorRuntime:
             raise
 
     def _record_failed(self, queue: RecordQueue, error: Exception) -> None:
-        """Ask the handler about the next record of the queue. Raises unless the task may go on without the record."""
+        """Let the handler decide about the next record of the queue. Raises if the task must not continue without the
+        record.
+        """
         self._run_collected(queue)  # the earlier records of the run come first
         if isinstance(error, TASK_ERRORS):
             raise error

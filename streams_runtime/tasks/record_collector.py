@@ -1,7 +1,7 @@
 """Sends everything that tasks write: records to output topics, changes of their stores, dead letters.
 
-    RecordCollector    of one task: serializes records, chooses their partitions, and collects them as rows
-    StreamsProducer    of one stream thread: all tasks of the thread share it, so a commit covers all of them
+    RecordCollector    for one task: serializes records, chooses their partitions, and collects them as rows
+    StreamsProducer    for one stream thread: all tasks of the thread share it, so a commit covers all of them
 
 Rules of the collector: without a partitioner, Kafka's murmur2 hash of the key's bytes chooses the partition; records
 without a key take the partitions in turn. A store's change goes to the task's partition of the changelog. The offset of
@@ -104,7 +104,7 @@ class RecordCollector:
         self._needed = dict(needed or {})
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
-        self._has_sent = False  # since `call_if_sent` began
+        self._has_sent = False  # whether records were sent since `call_if_sent` began
         self._rows: dict[TopicPartition, _PartitionRows] = {}
         self.pending: list[_PartitionRows] = []
         self._change_rows: dict[str, _PartitionRows] = {}

@@ -74,7 +74,7 @@ class SourceChangelog:
                 values.append(written[1])
         except BaseException:
             queue.clear()
-            queue.partition_time_ms = partition_time_ms  # the same batch may come again
+            queue.partition_time_ms = partition_time_ms  # the caller may pass the same batch again
             raise
         self._next_offset = batch.offsets[-1] + 1
         left_out = len(batch) - len(keys)

@@ -8,16 +8,16 @@
             rocksdb/<store>/                         a RocksDB, and its store-format: see `store_format`
 
 Rules: only the holder of the lock of a task's directory writes or deletes in it. When another thread of the same
-process holds the lock, a thread gets False and tries again later. When another process holds it, the deployment is
-wrong, and LockError is raised. A thread that holds the lock only to report the offsets in the directory to the leader
-loses it to the thread that gets the task.
+process holds the lock, a thread gets False and tries again later. When another process holds the lock, the deployment
+is wrong, and LockError is raised. A thread that holds the lock only to report the offsets in the directory to the
+leader loses it to the thread that gets the task.
 
 State is deleted in this order: the checkpoint is deleted, then the stores are renamed, then the renamed stores are
 deleted. A process that dies in between leaves nothing that could be mistaken for state. State of another log is
 deleted, because its changelog offsets mean nothing in this log. The files of the cluster id and of the process id are
 synced when they are written. Without the sync, a power failure could leave half a cluster id, which would look like the
-id of another log, and all state would be deleted. The file of the process id has `{"processId": "<uuid>"}`. If it
-cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
+id of another log, and all state would be deleted. The file of the process id has `{"processId": "<uuid>"}`. If this
+file cannot be read, a new id is generated. Source: `StateDirectory`; KIP-441.
 
 Differs from Kafka: the lock of a task's directory also excludes other processes (Kafka no longer does this). If
 somebody deletes the lock file of the application's directory, a second process can start, but cannot damage the state
@@ -56,7 +56,7 @@ _DELETED = ".deleted"
 
 
 class LockOwner(Protocol):
-    """A thread that may hold a task's directory. Each thread is always represented by the same object."""
+    """A thread that may hold the lock of a task's directory. Each thread is always represented by the same object."""
 
     @property
     def name(self) -> str: ...
@@ -318,7 +318,7 @@ class StateDirectory:
             if task in self._owners or self._unchanged_ms(task) <= cleanup_delay_ms or not self.lock(task):
                 return False
             try:
-                unchanged_ms = self._unchanged_ms(task)  # again: another thread may have used it before the lock
+                unchanged_ms = self._unchanged_ms(task)  # check again: another thread may have written before this lock
                 if unchanged_ms <= cleanup_delay_ms:
                     return False
                 _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, unchanged_ms)
@@ -367,7 +367,7 @@ def _is_state(name: str) -> bool:
 
 
 def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FILES) -> ProcessId:
-    """The process id in `<state.dir>/<application.id>`. If there is none, writes a new one first. Raises OSError."""
+    """The process id in `<state.dir>/<application.id>`. If there is no id, writes a new one first. Raises OSError."""
     files.make_directory(application_directory)
     file = application_directory / PROCESS_FILE_NAME
     with suppress(OSError, ValueError, KeyError, TypeError):

@@ -16,8 +16,8 @@ Rules:
   one at a clean close. So an active task's state without a checkpoint may have records that were never committed, and
   TaskCorrupted is raised.
 - A standby writes a checkpoint at its first commit, then at a commit when its offsets have moved by more than 10,000 in
-  sum, and when it closes. It does not write one at every commit: under exactly-once that would flush its stores to disk
-  ten times a second.
+  sum, and when it closes. It does not write a checkpoint at every commit, because under exactly-once its stores would
+  be flushed to disk ten times a second.
 - When a task is recycled, a task of the other type takes over its stores, which stay open, and its offsets in memory.
 - If the files of a store are those of another kind of store, a logged store is deleted, with a warning, and restored
   from the beginning. A store that is not logged is refused.
@@ -226,7 +226,7 @@ class StateManager:
     # --- offsets
 
     def metadata(self, partition: TopicPartition) -> StoreMetadata:
-        """Raises KeyError when the partition is not a changelog of the task."""
+        """The store of this changelog. Raises KeyError when the partition is not a changelog of the task."""
         return self._by_changelog[partition]
 
     def changelog_as_source(self, partition: TopicPartition) -> bool:
@@ -271,7 +271,7 @@ class StateManager:
         self.window_changelogs.restored(partition, batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
-        """Move the offset on, because every record of the changelog below this position is in the store."""
+        """Advance the offset, because every record of the changelog below this position is in the store."""
         metadata = self._by_changelog[partition]
         if position > (0 if metadata.offset is None else metadata.offset + 1):
             metadata.offset = position - 1
@@ -385,7 +385,7 @@ class StateManager:
             metadata.store.open(context)
 
     def _read_again(self, store: str, reason: str) -> None:
-        """`StoreContext.read_again`: read the store's changelog from the beginning."""
+        """Implements `StoreContext.read_again`: read the store's changelog from the beginning."""
         changelog = self._metadata[store].changelog
         if changelog is not None:
             self._forget_offset(changelog)

@@ -75,7 +75,9 @@ class StreamTask(Task):
 
     @property
     def claim(self) -> Claim:
-        """The right to commit offsets of its input. Raises StreamsRuntimeError before the task is initialised."""
+        """The claim of the task's input: the right to commit its offsets. Raises StreamsRuntimeError before the task is
+        initialised.
+        """
         claim = self._claim.newest
         if claim is None:
             raise self._illegal("have a claim before it is initialised")
@@ -115,7 +117,7 @@ class StreamTask(Task):
         return self._claim.is_needed(self.input_partitions)
 
     def take_claim(self, claim: Claim) -> None:
-        """Use this claim of the input, which the thread took for several tasks at once. Lock the directory before."""
+        """Use this claim of the input, which the thread took for several tasks at once. Call it after `lock`."""
         self._claim.accept(claim)
 
     def initialize_if_needed(self) -> None:
@@ -229,7 +231,7 @@ class StreamTask(Task):
             self._buffer.add(batch)
 
     def is_process_ready(self, now_ms: int) -> bool:
-        """Whether `process` would do something. Raises as `process` does."""
+        """Whether `process` has something to do. Raises as `process` does."""
         return self.state is TaskState.RUNNING and not self._offsets.commit_pending and self.runtime.is_ready(now_ms)
 
     def process(self, now_ms: int, max_records: int) -> int:

@@ -200,7 +200,7 @@ class Task(ABC):
         )
 
     def _lock_state(self) -> None:
-        """Raises LockError while another thread or process has the directory."""
+        """Lock the task's directory. Raises LockError while another thread or process has the lock."""
         self.state_manager.lock()
         self._holds_state = True
 
@@ -280,7 +280,7 @@ class TaskDeadlines:
     """Deadlines of several tasks.
 
     Each operation of a task has its own deadline: a task that can read one of its changelogs is still late when the
-    topic of another one is missing.
+    topic of another changelog is missing.
     """
 
     def __init__(self, timeout_ms: int, clock: Clock) -> None:
