@@ -76,7 +76,7 @@ class ChangedSerde(Generic[V]):
 
 
 def _varint(value: int) -> bytes:
-    """Zigzag encoding, seven bits in a byte, lowest first. `value` is not negative."""
+    """Returns the zigzag encoding: seven bits in a byte, lowest bits first. `value` is not negative."""
     rest = value << 1
     encoded = bytearray()
     while rest > 0x7F:

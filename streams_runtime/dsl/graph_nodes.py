@@ -26,8 +26,8 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 class GraphNode:
     """A node of the graph. It may add several nodes to the topology.
 
-    `name`: the name of the topology node to which the topology nodes of the children are linked. `priority`: of the
-    nodes whose parents are in the topology, the one with the lowest priority is added next. `StreamsGraph.add` counts
+    `name`: the name of the topology node to which the topology nodes of the children are linked. `priority`: among the
+    nodes whose parents are in the topology, the node with the lowest priority is added next. `StreamsGraph.add` counts
     priorities up from 0; the root has -1. `changes_key`, `changes_value`: whether this node may change keys or values,
     which decides about the repartition topics that `optimize` merges. `takes_null_keys`: true for a left join of a
     stream with a table, which needs records without key. `children`, `parents`: in the order in which they were linked.

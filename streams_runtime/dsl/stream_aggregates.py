@@ -7,9 +7,9 @@ that this processor has seen.
 With a record cache, the store forwards the changes when the cache is flushed. The old value of a change is then the
 new value that the previous flush sent.
 Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
-Differs from Kafka: the old value of a new key or window is always None. In Kafka it is None with a record cache, and
-the initializer's value without one. Then a grouping of the table subtracts a value that was never added, so its counts
-and sums stay wrong, and a filter of the table sends removals of keys that it never sent.
+Differs from Kafka: the old value of a new key or window is always None. In Kafka the old value is None with a record
+cache, and the initializer's value without a record cache. Then a grouping of the table subtracts a value that was never
+added, so its counts and sums stay wrong, and a filter of the table sends removals of keys that it never sent.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class JoinInputs(Generic[K, V]):
     def by_key(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None, name: str | None) -> Stage[K, V]:
         """Returns the stream itself, or the stage that reads its repartition topic.
 
-        Each call takes three numbers for generated names, even if it shares a topic. Source:
+        Each call takes three numbers for generated names, even if the join shares a topic. Source:
         `KStreamImpl.repartitionForJoin`.
         """
         stream = self._stream.with_serdes(key_serde, value_serde)
@@ -158,8 +158,9 @@ class Branches(Generic[K, V]):
         stream.graph.add(self._split, [stream.node])
 
     def add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> Stage[K, V]:
-        """Add a branch, and return its stage. The name of its node is the name of the split, followed by `suffix`; None
-        for the branch's number, counted from 1.
+        """Add a branch, and return its stage. The name of its node is the name of the split, followed by `suffix`.
+
+        `suffix`: None for the branch's number, counted from 1.
         """
         name = checked_name(self._split.name + (str(len(self._branches) + 1) if suffix is None else suffix))
         self._branches.append((predicate, name))

@@ -2,12 +2,12 @@
 
 The classes return each other, so they are in one file. `stream_operations`, `table_operations` and `groupings` add the
 nodes of an operation to the graph. In every call, `name` is the name of the operation's node; without it, the node gets
-a generated name. `store` is the name of a table's store, or a `Materialized`. If a call gives no serde, the serde of
-the stream or table on which the method is called is used.
+a generated name. `store` is the name of a table's store, or a `Materialized`. A call without a serde uses the serde of
+its stream or table.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: no stream-stream, outer and foreign-key joins, no global tables, no cogroup, suppress,
 `processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`, no topics chosen
-for each record; a branch cannot be given a function to apply.
+for each record; a branch takes no function to apply to it.
 """
 
 from __future__ import annotations
@@ -277,7 +277,9 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """As `join`, but records without a match or without a key stay. For these, the table's value is None."""
+        """As `join`, but records without a match or without a key stay. For these records, the table's value is
+        None.
+        """
         check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
@@ -390,7 +392,8 @@ class TimeWindowedKStream(Generic[K, V]):
     ) -> KTable[Windowed[K], A]:
         """Aggregate the records of each key in each window.
 
-        `aggregator`: takes key, value and the window's aggregate so far. Returns the new aggregate; None removes it.
+        `aggregator`: takes key, value and the window's aggregate so far. Returns the new aggregate; None removes the
+        window.
         """
         check_functions("TimeWindowedKStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
@@ -434,7 +437,9 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Keep the entries for which the predicate is true. An entry for which it becomes false is removed."""
+        """Keep the entries for which the predicate is true. An entry for which the predicate becomes false is
+        removed.
+        """
         check_functions("KTable.filter", predicate=predicate)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.filtered(self._stage, predicate, True, result, name))

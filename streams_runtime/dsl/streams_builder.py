@@ -1,4 +1,4 @@
-"""`StreamsBuilder`: topics as streams or as tables, and the topology of all calls.
+"""`StreamsBuilder` reads topics as streams or as tables, and builds the topology of all calls.
 
 Kafka's builder makes the same topology from the same calls: the same nodes, stores, internal topics and subtopologies.
 Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: no global tables and no topics by

@@ -1,13 +1,13 @@
 """The graph of the nodes that DSL calls add, its conversion into a topology, and the place of a stream or table in the
 graph.
 
-Operations take a stage and give the stage after it. A stage never changes, so a stream can have several operations. In
+Operations take a stage and return the next stage. A stage never changes, so a stream can have several operations. In
 the topology each node comes after all its parents.
 
 The order is exactly Kafka's, because nodes, stores and subtopologies are numbered in this order. Source:
 `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
-`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if several sources become one, or several repartition
-topics, the co-partitioned groups name the source that remains. In Kafka they still name a source that was removed.
+`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if several sources or several repartition topics become
+one, the co-partitioned groups name the source that remains. In Kafka they still name a source that was removed.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class StreamsGraph:
         parents are done. This is Kafka's order.
 
         A node is queued once, when its last parent is written. Kafka queues the children of a node each time that it
-        reaches the node, so it takes a step for each path through the graph.
+        reaches the node, so Kafka needs a step for each path through the graph.
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
-        offered = 0  # the number of children queued so far: of equal priorities, the node that was queued first is next
+        offered = 0  # the number of children queued so far; orders nodes of equal priority by queueing
         unwritten_parents: dict[GraphNode, int] = {}  # for each node that has a parent in the topology
         while queue:
             node = heapq.heappop(queue)[2]
@@ -98,7 +98,7 @@ class StreamsGraph:
     def _merge_equal_sources(self) -> dict[str, str]:
         """Let streams of the same topics share the source of the first of these streams.
 
-        Maps the name of each removed source to the name of the kept one.
+        Maps the name of each removed source to the name of the kept source.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}

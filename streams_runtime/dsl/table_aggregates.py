@@ -71,7 +71,7 @@ class KTableRepartitionMap(Operator):
 
     Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. In Python,
     1 equals True and 1.0, and NaN does not equal itself. `topic`: the repartition topic without the application id;
-    `key_serde`: for its keys.
+    `key_serde`: the serde of its keys.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]

@@ -114,7 +114,9 @@ def joined(
 
 
 def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
-    """The store if it is named. Without a name, the table keeps no store, but the store takes a number, as in Kafka."""
+    """Returns the store if it has a name. Without a name, the table keeps no store, but the store takes a number, as in
+    Kafka.
+    """
     settings = checked_settings(result.store)
     if settings.name is None:
         table.graph.naming.store(prefix)

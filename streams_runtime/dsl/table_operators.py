@@ -170,11 +170,12 @@ def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int
 class DerivedTableOperator(TableOperator):
     """A table derived from `parent`. It keeps a store only if the user has named one.
 
-    It derives both values of a change, puts the new value into the store if there is one, and forwards the change.
+    The operator derives the new and the old value of each change of the parent, puts the new value into the store if
+    there is a store, and forwards the derived change.
     """
 
     skips_absent = False
-    """Whether to leave out changes of keys that are and were absent from this table: new and old value are None."""
+    """Whether to leave out changes whose new and old value are None: the key is and was absent from this table."""
 
     def __init__(self, parent: TableOperator, store: StoreFactory | None) -> None:
         super().__init__(store)
@@ -182,7 +183,7 @@ class DerivedTableOperator(TableOperator):
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:
-        """The value in this table for the parent's value. None: the key is absent."""
+        """The value in this table for the parent's value; None if the key is absent."""
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         derived, wants_old = self.derived, self.sends_old_values
@@ -199,7 +200,7 @@ class DerivedTableOperator(TableOperator):
         return derived_table
 
     def _with_store(self, skips_absent: bool, child: Receiver, context: NodeContext) -> Receiver:
-        """The receiver of a table with a store. The old value of a change is the one in the store."""
+        """The receiver of a table with a store. The old value of a change is the value in the store."""
         derived, wants_old = self.derived, self.sends_old_values
         entries, forwards_on_flush = self.opened(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`

@@ -57,6 +57,7 @@ class TimeWindows:
     def starts_for(self, timestamp_ms: int) -> range:
         """The starts of all windows that contain the timestamp, oldest first."""
         advance_ms = self.advance_ms
+        # the first multiple of the advance after `timestamp_ms - size_ms`; windows with earlier starts have ended
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 

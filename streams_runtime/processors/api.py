@@ -30,7 +30,7 @@ Punctuator = Callable[[int], None]
 
 class Cancellable(Protocol):
     def cancel(self) -> None:
-        """Stop the punctuation. It may be called inside the callback, and more than once."""
+        """Stop the punctuation. `cancel` may be called inside the callback, and more than once."""
         ...
 
 
@@ -104,7 +104,7 @@ class Processor(Generic[KIn, VIn]):
     has headers, if a node above has a store, if a processor above has no `process_batch`, if a node in another branch
     shares a store or a topic with this branch, or if a `process_batch` above forwards it with `forward`.
 
-    During `process_batch` the context's record is the last record of the batch: it gives the metadata, and the
+    During `process_batch` the context's record is the last record of the batch: this record gives the metadata, and the
     timestamp of the changes that stores log. If `process_batch` raises an error, the handler of processing errors
     decides about each record of the batch.
     """
@@ -115,7 +115,7 @@ class Processor(Generic[KIn, VIn]):
     forwards records or changes a store."""
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once for each task, after the task's state is restored."""
+        """Called each time the task begins to run, after the task's state is restored."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
         raise TypeError(
@@ -123,7 +123,7 @@ class Processor(Generic[KIn, VIn]):
         )
 
     def close(self) -> None:
-        """Called once, while the stores are still open."""
+        """Called each time the task stops running, while its stores are still open."""
 
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
@@ -147,7 +147,7 @@ class KeyPrefixPartitioner(Protocol):
 
 class HandlerResponse(StrEnum):
     """The decision of a handler about a record that failed: end the thread, drop the record, or send the record to the
-    dead-letter topic and go on."""
+    dead-letter topic and continue."""
 
     FAIL = "fail"
     CONTINUE = "continue"

@@ -5,8 +5,9 @@ that comes alone. A node that collects keeps the records of a run (consecutive r
 to its processor as one batch at the end of the run.
 
 At the end of the run, the other nodes have processed every record of the run, and the nodes below the collecting node
-have processed none. So a node collects only where this changes no result:
-- Each record reaches it on one path. On a second path, a record could overtake records that another node collects.
+have processed no record of the run. So a node collects only where this changes no result:
+- Each record reaches the node on one path. On a second path, a record could overtake records that another node
+  collects.
 - The node and the nodes below it use no state store and no topic that any other node uses, and records reach the nodes
   below it only through it.
 - No node above it has a state store, and none is a user's processor that takes one record at a time. If an error of the
@@ -22,8 +23,8 @@ Rules of a batch:
 - If a node below fails for a row, the handler of processing errors gets the input record of this row, as it does
   without batches. Then the next row is processed.
 - When `process_batch` itself fails, the handler decides about each record of the batch. If the processor has
-  `retries_one_by_one`, it is first called again with one record at a time, and the handler decides only about the
-  records for which this call fails.
+  `retries_one_by_one`, `process_batch` is first called again with one record at a time, and the handler decides only
+  about the records for which this call fails.
 - After an error that is not about a record (the log does not answer, the handler ends the thread), no record of the run
   counts as processed. Under at-least-once, the whole run is processed again; under exactly-once, no part of the run was
   committed.
@@ -134,7 +135,8 @@ class BatchContext(NodeContext):
 class BatchRunner(ProcessorRunner):
     """A user's processor that has `process_batch`.
 
-    `reason_against_batches`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
+    `reason_against_batches`: the reason why the node gets batches of one record; empty if the node collects. See
+    `decide_on_batches`.
     """
 
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
@@ -179,7 +181,9 @@ class BatchRunner(ProcessorRunner):
         return receive
 
     def run_collected(self) -> None:
-        """Hand the collected records over. Raises errors that end the run; the handler decides about all others."""
+        """Hand the collected records over. Raises errors that end the run; the handler decides about all other
+        errors.
+        """
         if not self._positions:
             return
         batch = _CollectedRecords(RecordColumns.trusted(self._keys, self._values, self._timestamps_ms), self._positions)
@@ -199,7 +203,7 @@ class BatchRunner(ProcessorRunner):
             if retries and len(batch.positions) > 1:
                 self._run_one_by_one(batch)
                 return
-            for position in dict.fromkeys(batch.positions):
+            for position in dict.fromkeys(batch.positions):  # one decision for a record that was made into several rows
                 self._batch_context.row_failed(position, error)
 
     def _run_one_by_one(self, batch: _CollectedRecords) -> None:
@@ -254,7 +258,9 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """For each node below a source that takes batches, the reason why it does not collect; empty if it may collect."""
+    """For each node that takes batches, below one source: the reason why it does not collect; empty if it may
+    collect.
+    """
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
     for node in nodes.values():
@@ -302,7 +308,7 @@ def _shared(node: NodeRunner) -> frozenset[str]:
 
 
 def _reached(roots: Iterable[NodeRunner], without: str | None = None) -> dict[str, NodeRunner]:
-    """These nodes and all below them, except `without` and the nodes that are reached through it only."""
+    """The roots and all nodes below them, except `without` and the nodes that are reached only through `without`."""
     reached: dict[str, NodeRunner] = {}
     waiting = list(roots)
     while waiting:

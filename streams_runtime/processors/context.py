@@ -54,7 +54,7 @@ def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
 class CurrentNode:
     """The node of a task that is running, its record, and the nodes of all receivers. Each task has one such object.
 
-    `name`: the name of the user's processor that runs; None if none runs.
+    `name`: the name of the user's processor that runs; None if no such processor runs.
     `timestamp_ms`, `headers`: those of the record that the node works on; -1 and () if there is no record. Stores log
     their changes with these. Records are processed depth first: a node hands the record to a child and the child's
     descendants, and then to the next child. So a node sets both attributes before it uses a store, and `forward` sets
@@ -179,9 +179,9 @@ class NodeContext:
         return guard
 
     def forwards_when_flushed(self, entries: EntryAccess, child: Receiver, *, sends_old_values: bool) -> bool:
-        """Have the store hand its changes to `child` when its record cache is flushed. Returns False if the store has
-        no cache. If it returns True, the node must not forward the changes itself. Source: `TimestampedTupleForwarder`,
-        `TimestampedCacheFlushListener`.
+        """Have the store hand its changes to `child` when the store's record cache is flushed. Returns False if the
+        store has no cache. If it returns True, the node must not forward the changes itself. Source:
+        `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
         """
         if entries.set_flush_listener is None:
             return False

@@ -1,4 +1,4 @@
-"""The running nodes of a task: sources, operators, processors of the user, and sinks. `batch_node` has one more kind.
+"""The running nodes of a task: sources, operators, processors of the user, and sinks. See also `batch_node`.
 
 Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """

@@ -51,8 +51,8 @@ class SinkSettings:
 
 
 class Topology:
-    """A topology that is built with Kafka's calls. Each call adds to the topology and returns it. A call that Kafka
-    refuses raises TopologyError.
+    """A topology that is built with the calls of Kafka's `Topology`. Each call adds to the topology and returns it. A
+    call that Kafka refuses raises TopologyError.
 
     `optimizations`: the optimizations with which the DSL built the topology (`topology.optimization`); None if the
     topology was built without the DSL.

@@ -146,7 +146,7 @@ def parse_checkpoint(data: bytes) -> dict[TopicPartition, int]:
         if _is_valid(offset):
             offsets[TopicPartition(topic, partition)] = offset
         else:
-            expected -= 1
+            expected -= 1  # as in Kafka
     if len(offsets) != expected:
         raise lines.error(f"Expected {expected} entries but found only {len(offsets)}")
     return offsets

@@ -237,7 +237,7 @@ class ExceptionHandling:
         timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
         send = self._sink(record.node, topic)
         has_own_timestamp, has_trace = True, True
-        while True:
+        while True:  # at most three tries: the second and third with the current time, or without the stack trace
             try:
                 send(record.key, record.value, timestamp_ms, headers)
                 return

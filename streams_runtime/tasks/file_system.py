@@ -237,7 +237,7 @@ def _forget_inherited() -> None:
     for lock in list(_held):
         lock.forget()
     _held.clear()
-    _guard.release()
+    _guard.release()  # the parent has acquired it before the fork
 
 
 os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_forget_inherited)

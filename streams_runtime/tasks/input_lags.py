@@ -40,7 +40,7 @@ class InputLags:
         for partition in partitions:
             position = self._consumer.position(partition)
             if position is None or position < self._ends.get(partition, -1):
-                behind.add(partition)
+                behind.add(partition)  # also if the position is not known
             elif now_ms - self._asked_at_ms.get(partition, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
                 ask[partition] = position
         if ask:

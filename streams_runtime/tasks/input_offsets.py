@@ -325,7 +325,7 @@ def decode_needed_from(metadata: str) -> dict[str, int]:
             start = at + _INT.size
             end = start + _INT.unpack_from(data, at)[0]
             name, at = data[start:end].decode(), end + _LONG.size
-            if end < start:
+            if end < start:  # a negative length
                 return {}
             number = int(_LONG.unpack_from(data, end)[0])
             if name.startswith(_NEEDED_FROM):

@@ -66,6 +66,7 @@ class NeededChanges:
         self._is_complete = True
         first = self._next_offset if not self._marks else self._marks[0][0]
         if self._marks:
+            # the changes below the first mark are those of the earlier owner, up to its stream time
             self._marks[0] = (first, stream_time_ms)
         self._marks.appendleft((first if needed_from is None else min(first, needed_from), _NO_TIME_MS))
         self._advance(stream_time_ms)
@@ -93,6 +94,7 @@ class NeededChanges:
             return
         moved = last_offset + 1 - self._next_offset
         if moved:
+            # the marks since the last acknowledgement have estimated offsets, which were wrong by `moved`
             for index in range(len(self._marks) - min(self._marked_since, len(self._marks)), len(self._marks)):
                 offset, before_ms = self._marks[index]
                 self._marks[index] = (offset + moved, before_ms)
@@ -142,7 +144,7 @@ class NeededChanges:
     def _drop_expired(self) -> None:
         marks, oldest_needed_ms = self._marks, self.newest_ms - self.retention_ms + 1
         while len(marks) > 1 and marks[1][1] < oldest_needed_ms:
-            marks.popleft()
+            marks.popleft()  # all changes below the second mark have expired
 
 
 class MissingChanges(NamedTuple):

@@ -222,11 +222,11 @@ class RecordQueue:
                     raise
                 done = place
                 if place == last or timestamp_ms >= until_ms:
-                    self._rows = rows
+                    self._rows = rows  # the next run continues with this iterator
                     return
         except Exception:
             if place != done:
-                raise
+                raise  # from `on_error`
             # the record at `place` cannot be read: the next run begins with it
         finally:
             self.handed_out += done - first
@@ -482,7 +482,7 @@ class PartitionGroup:
         partition = batch.partition
         queue = self._queues[partition]
         if not len(queue):
-            self._idle.pop(partition, None)
+            self._idle.pop(partition, None)  # to the end: queues enter the heap in the order in which they got records
             self._idle[partition] = queue
         buffered = queue.add(batch)
         if buffered > self._max_buffered and partition not in self.paused:
@@ -546,7 +546,7 @@ class PartitionGroup:
         head = self._heap.poll()
         assert head is not None, "a group that is ready has a head"
         queue = head[1]
-        self._idle[queue.partition] = queue
+        self._idle[queue.partition] = queue  # until its next record is read
         return queue, 1 + self._count_before_other_queues(queue, max_records - 1)
 
     def _count_before_other_queues(self, queue: RecordQueue, max_records: int) -> int:

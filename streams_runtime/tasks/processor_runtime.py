@@ -145,7 +145,7 @@ class ProcessorRuntime:
                 self.close_processors()
             self.clear_punctuations()
             if isinstance(error.__cause__, TASK_ERRORS):
-                raise error.__cause__ from error
+                raise error.__cause__ from error  # the task has failed, not the processor
             raise
         finally:
             self.init_time_ms = UNKNOWN_TIME
@@ -226,6 +226,7 @@ class ProcessorRuntime:
         if not self.graph.collecting:
             queue.deliver(max_records, self, self._record_failed)
             return
+        # No punctuation may fire inside a batch, so the run ends with the record that makes a punctuation due.
         due_ms = self._next_punctuation_ms()
         self._stream_time_before_ms = self.stream_time_ms
         queue.deliver(max_records, self, self._record_failed, until_ms=due_ms)

@@ -293,7 +293,7 @@ class StateManager:
             return JAVA_LONG_MAX
         if self.task_type is TaskType.STANDBY:
             if self._on_disk is None:
-                return -1
+                return -1  # every sum is above this limit
         elif self.exactly_once:
             return JAVA_LONG_MAX
         return self._sum_at_checkpoint + self.checkpoint_delta

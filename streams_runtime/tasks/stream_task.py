@@ -158,7 +158,7 @@ class StreamTask(Task):
             self.state_manager.maybe_checkpoint(enforce=True)
         self._changelog_offsets = self.state_manager.changelog_offsets()
         self._checkpoint_limit = self.state_manager.checkpoint_limit()
-        self._claim.allow_writes()
+        self._claim.allow_writes()  # before `init` of the processors, which may write to stores
         self.runtime.init_processors()
         self._become(TaskState.RUNNING)
 

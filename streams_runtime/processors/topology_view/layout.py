@@ -112,7 +112,9 @@ def _columns(graph: nx.DiGraph[Item]) -> dict[Item, int]:
 def _stores(
     definition: TopologyDefinition, names: Sequence[str]
 ) -> tuple[dict[Item, list[Item]], list[tuple[Item, Item]]]:
-    """The stores under each processor, and each link. A store stands under the first processor that uses it."""
+    """Returns the stores under each processor, and the pairs of processor and store. A store stands under the first
+    processor that uses it.
+    """
     under: dict[Item, list[Item]] = {}
     links: list[tuple[Item, Item]] = []
     seen: set[str] = set()
@@ -167,7 +169,7 @@ def _heights(
     """
     top: dict[Item, float] = {}
     for column in columns:
-        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores do not move the column up
+        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores do not count for the centre
         for item in column:
             top[item] = at
             at += cell[item]
@@ -184,10 +186,13 @@ def _heights(
 
 
 def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones (least squares) such that each begins after the one before it ends."""
+    """The places nearest to the wanted places (least squares) such that no place begins before the end of the one
+    above.
+    """
     offsets = [0.0]
     for size in sizes:
         offsets.append(offsets[-1] + size)
+    # Without the offsets, the condition is that places do not decrease. The algorithm is "pool adjacent violators".
     blocks: list[tuple[float, int]] = []  # mean and length of runs without gaps
     for place, offset in zip(wanted, offsets, strict=False):
         blocks.append((place - offset, 1))
