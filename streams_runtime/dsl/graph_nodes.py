@@ -95,7 +95,7 @@ class MergeNode(ProcessorGraphNode):
 
 @dataclass(eq=False, repr=False)
 class StateStoreNode(GraphNode):
-    """A store that the user has added, for `process`."""
+    """A store that the user has added for `KStream.process`."""
 
     builder: StoreBuilder
 

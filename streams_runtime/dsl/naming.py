@@ -61,5 +61,5 @@ def checked_name(name: str) -> str:
 
 
 def is_generated(name: str) -> bool:
-    """Whether a name looks like the generated name of a node of a stream."""
+    """True if a name looks like the generated name of a node of a stream."""
     return _GENERATED.match(name) is not None

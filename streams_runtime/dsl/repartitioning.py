@@ -222,7 +222,7 @@ def _key_changer_above(node: GraphNode) -> GraphNode | None:
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
-    """The first node that meets the condition: the node itself, or one above it, depth first along its parents.
+    """The first node that meets the condition: the node itself, or a node above it, depth first along its parents.
 
     A node that several paths reach is visited once: a second visit would find nothing either.
     """

@@ -55,7 +55,7 @@ class KStream(Generic[K, V]):
 
     @property
     def name(self) -> str:
-        """The name of its node in the topology."""
+        """The name of the stream's node in the topology."""
         return self._stage.name
 
     def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
@@ -425,7 +425,7 @@ class KTable(Generic[K, V]):
 
     @property
     def name(self) -> str:
-        """The name of its node in the topology."""
+        """The name of the table's node in the topology."""
         return self._stage.name
 
     def filter(

@@ -37,7 +37,7 @@ class ResultingTable(Generic[K, V]):
 
     @property
     def is_given(self) -> bool:
-        """Whether the call has any of these arguments. If so, a store takes a number, as in Kafka."""
+        """True if the call has any of these arguments. If so, a store takes a number, as in Kafka."""
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:

@@ -175,7 +175,7 @@ class DerivedTableOperator(TableOperator):
     """
 
     skips_absent = False
-    """Whether to leave out changes whose new and old value are None: the key is and was absent from this table."""
+    """True to leave out changes whose new and old value are None: the key is and was absent from this table."""
 
     def __init__(self, parent: TableOperator, store: StoreFactory | None) -> None:
         super().__init__(store)
@@ -226,7 +226,7 @@ class DerivedTableOperator(TableOperator):
         return self.sends_old_values
 
     def view(self) -> tuple[str, ...]:
-        """The stores from which a node reads this table: those of the parent if this table has no store of its own."""
+        """The stores from which a node reads this table: the parent's stores if this table has no store of its own."""
         return self.parent.view() if self.store is None else super().view()
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
@@ -255,7 +255,7 @@ class KTableFilter(DerivedTableOperator):
         self.predicate = predicate
         self.wanted = wanted
         # Old values show which entries were never in this table, so that no removal is sent for these entries. A parent
-        # without a store need not keep one for this.
+        # without a store does not keep one for this.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:

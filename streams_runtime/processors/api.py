@@ -110,9 +110,9 @@ class Processor(Generic[KIn, VIn]):
     """
 
     retries_one_by_one = False
-    """Whether to call `process_batch` again, record by record, with a batch for which it raised an error. Then only the
-    records are lost for which such a single call fails. Set it only if `process_batch` raises its errors before it
-    forwards records or changes a store."""
+    """True to call `process_batch` again, record by record, with a batch for which it raised an error. Then only
+    records that fail on their own are lost. Set it only if `process_batch` raises its errors before it forwards records
+    or changes a store."""
 
     def init(self, context: ProcessorContext) -> None:
         """Called each time the task begins to run, after the task's state is restored."""

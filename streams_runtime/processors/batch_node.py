@@ -232,12 +232,12 @@ class BatchRunner(ProcessorRunner):
 
 
 def takes_batches(processor: object) -> bool:
-    """Whether a processor has `process_batch`."""
+    """True if a processor has `process_batch`."""
     return callable(getattr(processor, "process_batch", None))
 
 
 def node_run(node: NodeRunner) -> NodeRun:
-    """Whether the node is called once a record or once a batch."""
+    """Returns whether the node is called once a record or once a batch."""
     if not isinstance(node, BatchRunner):
         return NodeRun(RunsHow.ONCE_A_RECORD)
     why = node.reason_against_batches
@@ -258,8 +258,8 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """For each node that takes batches, below one source: the reason why it does not collect; empty if it may
-    collect.
+    """Returns, for each node that takes batches, the reason why it does not collect records of this source; empty if it
+    may collect them.
     """
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}

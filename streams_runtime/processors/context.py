@@ -199,8 +199,8 @@ class NodeContext:
         return True
 
     def failed(self, error: Exception) -> bool:
-        """Whether the task continues after an error of this node or of a node below it. See
-        `TaskRuntime.node_failed`.
+        """Let the handler decide about an error of this node or of a node below it. Returns whether the task continues.
+        See `TaskRuntime.node_failed`.
         """
         return self._task("forward").node_failed(self.current.failed_node(error) or self.name, error)
 
@@ -416,7 +416,7 @@ class Operator(ABC):
 
         `child`: hands a record to all nodes below. An operator that does more work after a call of `child` (with
         another record, or with its store) calls `context.guarded(child)` instead. An operator with a store sets
-        `timestamp_ms` and `headers` of `context.current` to those of the record before it puts.
+        `timestamp_ms` and `headers` of `context.current` to the values of the record before it changes the store.
         """
 
 

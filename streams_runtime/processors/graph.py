@@ -153,7 +153,7 @@ class ProcessorGraph:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """By name of each node except sources: whether it is called once a record or once a batch, and the reason."""
+        """Returns, for each node except sources, whether it is called once a record or once a batch, and the reason."""
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ _INSTALLED_PREFIXES = (
     "<frozen ",
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
-"""The paths of files that are not the user's begin with these, or with the directory of this package."""
+"""Prefixes of the paths of files that are not the user's. Files of this package are not the user's either."""
 
 _logger = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class ExceptionHandling:
 
     @property
     def needs_raw_record(self) -> bool:
-        """Whether the handler of processing errors may need the bytes of a failed record. The handlers `fail` and
+        """True if the handler of processing errors may need the bytes of a failed record. The handlers `fail` and
         `log_and_continue` do not need them.
         """
         return self._processing not in (fail, log_and_continue)

@@ -101,11 +101,11 @@ class FileSystem:
         return sorted(os.listdir(directory))
 
     def exists(self, path: Path) -> bool:
-        """Whether the path exists; True also for a broken symbolic link. Raises nothing."""
+        """True if the path exists; True also for a broken symbolic link. Raises nothing."""
         return os.path.lexists(path)
 
     def is_directory(self, path: Path) -> bool:
-        """Whether the path is a directory. Raises nothing."""
+        """True if the path is a directory. Raises nothing."""
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:

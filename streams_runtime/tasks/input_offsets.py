@@ -239,7 +239,8 @@ class InputOffsets:
     # --- inside
 
     def _uncommitted(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
-        """By partition, the offset and the partition time to commit, if the group does not have this offset yet.
+        """Returns, by partition, the offset and the partition time to commit, if the group does not have this offset
+        yet.
 
         The offsets come from `positions` while the task reads, and from `remember` after the task's buffer was cleared.
         """
@@ -247,7 +248,7 @@ class InputOffsets:
         return {p: (offset, time_ms) for p, (offset, time_ms) in found.items() if offset != self._known_to_group.get(p)}
 
     def _read_up_to(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
-        """By partition, the offset to commit and the partition time."""
+        """Returns, by partition, the offset to commit and the partition time."""
         found: dict[TopicPartition, tuple[int, int]] = {}
         for partition, offset, partition_time_ms in positions:
             if offset is None:
@@ -314,7 +315,7 @@ def decode_partition_time(metadata: str) -> int:
 
 
 def decode_needed_from(metadata: str) -> dict[str, int]:
-    """By store, the first offset of its changelog that is needed. Empty for metadata that cannot be read."""
+    """Returns, by store, the first offset of its changelog that is needed. Empty if the metadata cannot be read."""
     data = _decoded(metadata)
     if data is None or data[0] != _VERSION or len(data) == _HEADER.size:
         return {}
@@ -367,7 +368,7 @@ class InputClaim:
         self._is_released = False
 
     def is_needed(self, partitions: frozenset[TopicPartition]) -> bool:
-        """Whether a claim of exactly these partitions has to be taken."""
+        """True if a claim of exactly these partitions has to be taken."""
         return self.newest is None or self._is_released or self.newest.epochs.keys() != partitions
 
     def take_if_needed(self, partitions: frozenset[TopicPartition]) -> None:

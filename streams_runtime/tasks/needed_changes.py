@@ -66,7 +66,7 @@ class NeededChanges:
         self._is_complete = True
         first = self._next_offset if not self._marks else self._marks[0][0]
         if self._marks:
-            # the changes below the first mark are those of the earlier owner, up to its stream time
+            # the earlier owner wrote the changes below the first mark, up to its stream time
             self._marks[0] = (first, stream_time_ms)
         self._marks.appendleft((first if needed_from is None else min(first, needed_from), _NO_TIME_MS))
         self._advance(stream_time_ms)
@@ -196,7 +196,7 @@ class WindowChangelogs:
             self.needed[partition].advance_to(position)
 
     def needed_from(self) -> dict[str, int]:
-        """For each window store with a change, the first offset of its changelog that is needed."""
+        """Returns, for each window store with a change, the first offset of its changelog that is needed."""
         known = {self._stores[partition]: needed.needed_from for partition, needed in self.needed.items()}
         return {store: offset for store, offset in known.items() if offset is not None}
 

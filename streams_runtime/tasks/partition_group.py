@@ -189,9 +189,9 @@ class RecordQueue:
         """Hand the next run of records, at most `max_records`, to the source's receiver. The run ends with the batch,
         before a record that cannot be read or is dropped, and after the first record that reaches `until_ms`.
 
-        `time`: the records advance its stream time. `on_error`: gets an error that the receiver raises for the record
-        at `place`. It returns if the task may go on without the record; else it raises, and the record stays the next
-        record. Raises as `on_failure` and `on_error` do.
+        `time`: the records advance its stream time. `on_error`: called with an error that the receiver raises for the
+        record at `place`. It returns if the task may continue without the record; else it raises, and the record stays
+        the next record. Raises as `on_failure` and `on_error` do.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -283,8 +283,8 @@ class RecordQueue:
         return FailedInputRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
     def count_before(self, limit_ms: int | None, max_records: int) -> int:
-        """Count the records after the next one that follow each other in the current batch with timestamps below
-        `limit_ms` (None: with any timestamp), up to `max_records`.
+        """Count the records of the current batch after the next record, up to the first timestamp that is not below
+        `limit_ms` (None: no such limit), and at most `max_records`.
 
         Returns 0 if a timestamp extractor gives the timestamps: the records would have to be deserialised to get them.
         """
@@ -505,7 +505,7 @@ class PartitionGroup:
         ]
 
     def ready(self, now_ms: int) -> bool:
-        """Whether a record may be processed now. With several partitions, this reads the next record of each partition,
+        """True if a record may be processed now. With several partitions, this reads the next record of each partition,
         and raises as `RecordQueue.poll` does.
         """
         if self._only_queue is not None:
@@ -519,7 +519,7 @@ class PartitionGroup:
 
     @property
     def waits_for_records(self) -> bool:
-        """Whether the group is empty, and `ready` stays False until `add` is called.
+        """True if the group is empty, and `ready` stays False until `add` is called.
 
         False if max.task.idle.ms is above 0: `ready` has to be called repeatedly, because the waiting time begins when
         a call finds that the log has no more records.
@@ -550,7 +550,7 @@ class PartitionGroup:
         return queue, 1 + self._count_before_other_queues(queue, max_records - 1)
 
     def _count_before_other_queues(self, queue: RecordQueue, max_records: int) -> int:
-        """Count the records after the next one of the queue that certainly precede the records of all other queues.
+        """Count the records after the queue's next record that certainly precede the records of all other queues.
 
         Returns 0 if more than two other queues have records: each record that is taken moves its queue through the
         heap, which can change the order of queues with equal timestamps.

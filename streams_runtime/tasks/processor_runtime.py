@@ -124,7 +124,7 @@ class ProcessorRuntime:
         self.queue: RecordQueue | None = None  # has the current input record; None while no run is processed
         self._flush_context: ContextTuple | None = None  # the context of the change that a flush is writing
         self._in_batch = False  # a node processes several records of the run at once
-        self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised
+        self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised, else UNKNOWN_TIME
         self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
         self._must_punctuate = False
         self._stream_time_before_ms = UNKNOWN_TIME  # stream time when the present run began
@@ -168,7 +168,7 @@ class ProcessorRuntime:
     # --- records
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether `process` has a record to process, or rows that an earlier call could not send. Raises as `process`
+        """True if `process` has a record to process, or rows that an earlier call could not send. Raises as `process`
         does.
         """
         try:

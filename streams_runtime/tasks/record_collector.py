@@ -251,8 +251,8 @@ class RecordCollector:
                 self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores from whose changelogs the log may delete records that are still needed. Raises
-        LogError.
+        """Returns the window stores from whose changelogs the log may, by its clock, delete records that are still
+        needed. Raises LogError.
 
         The store needs the changes from stream time minus the store's retention on. The log keeps the records from the
         clock's time minus the topic's retention on. So stream time may be behind the clock by at most the difference of

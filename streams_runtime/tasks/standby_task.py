@@ -66,7 +66,7 @@ class StandbyTask(Task):
     # --- commits
 
     def commit_needed(self) -> bool:
-        """Whether the task has to write a checkpoint."""
+        """True if the task has to write a checkpoint."""
         return (
             self._is_open
             and self._clock.monotonic_ms() >= self._next_checkpoint_ms

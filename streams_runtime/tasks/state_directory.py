@@ -94,7 +94,7 @@ class StateDirectory:
         self._locked_to_report: set[TaskId] = set()  # tasks that were locked with `to_report`
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_if_readable_by_others(self.application_directory)  # "others": other users of the machine
+        files.warn_if_readable_by_others(self.application_directory)  # only logs a warning
         what = f"the state directory of application {application_id!r}"
         self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
@@ -178,7 +178,7 @@ class StateDirectory:
                 self._locks.pop(task).release()
 
     def holds(self, task: TaskId) -> bool:
-        """Whether the calling thread holds the lock of the task's directory."""
+        """True if the calling thread holds the lock of the task's directory."""
         return self._owners.get(task) is self._calling_thread()
 
     def lock_owner(self, task: TaskId) -> LockOwner | None:
@@ -195,7 +195,7 @@ class StateDirectory:
         return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
 
     def is_empty(self, task: TaskId) -> bool:
-        """Whether there is no state; checkpoint files and locks do not count."""
+        """True if there is no state; checkpoint files and locks do not count."""
         return not any(_is_state(name) for name in self._names(self._path(task)))
 
     def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
@@ -280,6 +280,7 @@ class StateDirectory:
                 task = TaskId.parse(name)
             except ValueError:
                 continue
+            # `00_1` can be parsed, but is not the name of a task's directory
             if str(task) == name and self.files.is_directory(self.application_directory / name):
                 tasks.append(task)
         return sorted(tasks, key=lambda task: (task.topology_name or "", task))

@@ -230,7 +230,7 @@ class StateManager:
         return self._by_changelog[partition]
 
     def changelog_as_source(self, partition: TopicPartition) -> bool:
-        """Whether the partition is an input of the task as well."""
+        """True if the partition is an input of the task as well."""
         return partition in self._source_changelogs
 
     def changelog_offsets(self) -> dict[TopicPartition, int]:
@@ -280,7 +280,7 @@ class StateManager:
     # --- checkpoints
 
     def checkpoint_due(self) -> bool:
-        """Whether a commit has to write a checkpoint, judged by the offsets that this object has."""
+        """True if a commit has to write a checkpoint, judged by the offsets that this object has."""
         return self._offset_sum() > self.checkpoint_limit()
 
     def checkpoint_limit(self) -> int:

@@ -88,7 +88,7 @@ class StreamTask(Task):
         return len(self._buffer)
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """For each node except sources: whether it takes single records or batches, and the reason."""
+        """Returns, for each node except sources, whether it takes single records or batches, and the reason."""
         return self.runtime.graph.node_runs()
 
     @property
@@ -113,7 +113,7 @@ class StreamTask(Task):
 
     @property
     def needs_claim(self) -> bool:
-        """Whether the task has to claim its input before it goes on."""
+        """True if the task has to claim its input before it continues."""
         return self._claim.is_needed(self.input_partitions)
 
     def take_claim(self, claim: Claim) -> None:
@@ -231,7 +231,7 @@ class StreamTask(Task):
             self._buffer.add(batch)
 
     def is_process_ready(self, now_ms: int) -> bool:
-        """Whether `process` has something to do. Raises as `process` does."""
+        """True if `process` has something to do. Raises as `process` does."""
         return self.state is TaskState.RUNNING and not self._offsets.commit_pending and self.runtime.is_ready(now_ms)
 
     def process(self, now_ms: int, max_records: int) -> int:
@@ -250,7 +250,7 @@ class StreamTask(Task):
 
     @property
     def may_sleep(self) -> bool:
-        """Whether the task has nothing to do until it gets records or its next wall-clock punctuation is due.
+        """True if the task has nothing to do until it gets records or its next wall-clock punctuation is due.
 
         Call it only after everything that was due has been processed and punctuated. The consumer may still pass gaps
         in the input (aborted or compacted records), which makes a commit necessary. The thread need not wake up for
@@ -270,11 +270,11 @@ class StreamTask(Task):
     # --- commits
 
     def commit_needed(self) -> bool:
-        """Whether the task has processed, punctuated or passed gaps in the input since the last commit."""
+        """True if the task has processed, punctuated or passed gaps in the input since the last commit."""
         return self._offsets.commit_needed or self._offsets.check_for_gaps(self._buffer.positions())
 
     def commit_requested(self) -> bool:
-        """Whether a commit should not wait for the commit interval: a processor asked for it, or the task began reading
+        """True if a commit should not wait for the commit interval: a processor asked for it, or the task began reading
         at `latest`. If this offset is not committed, the task's next owner would begin at a later end of the log and
         skip records.
         """
@@ -333,8 +333,8 @@ class StreamTask(Task):
     # --- windows, partitions and resets
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores from whose changelogs the log may delete records that are still needed, and reports
-        each of these stores. Raises LogError.
+        """Returns the window stores from whose changelogs the log may, by its clock, delete records that are still
+        needed. Reports each of these stores. Raises LogError.
         """
         found = self.runtime.collector.windows_at_risk(now_ms)
         for risk in found:

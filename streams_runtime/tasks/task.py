@@ -189,7 +189,7 @@ class Task(ABC):
         self._history.append(state)
 
     def _expect(self, doing: str, *states: TaskState) -> None:
-        """Raises StreamsRuntimeError unless the state is one of these. `doing`: the step, such as `be closed`."""
+        """Raises StreamsRuntimeError unless the state is one of `states`. `doing`: the step, such as `be closed`."""
         if self.state not in states:
             raise self._illegal(doing)
 

@@ -186,8 +186,8 @@ def _heights(
 
 
 def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted places (least squares) such that no place begins before the end of the one
-    above.
+    """The places nearest to the wanted places (least squares) such that each place begins after the end of the previous
+    place.
     """
     offsets = [0.0]
     for size in sizes:
