@@ -183,7 +183,7 @@ def expired_count(
     newest_ms: Callable[[], int],
 ) -> int:
     """The number of batches to delete, from the oldest on. `size`: the bytes of all batches of the partition.
-    `newest_ms`: returns the newest timestamp of the partition; called only if age is counted from this timestamp.
+    `newest_ms`: a function that returns the newest timestamp of the partition; called only if age is counted from it.
     """
     if not configs.deletes:
         return 0

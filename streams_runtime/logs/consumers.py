@@ -26,8 +26,8 @@ from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
 
 
 class AssignedPartition:
-    """`position`: the offset of the next record; None before `seek`. `rest`: records that were read, but not returned
-    yet.
+    """An assigned partition. `position`: the offset of the next record; None before `seek`. `rest`: records that were
+    read, but not returned yet.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,9 @@ Assigned = TypeVar("Assigned", bound=AssignedPartition)
 
 
 class AssigningConsumer(ABC, Generic[Assigned]):
-    """`partitions`: the assigned partitions, whose values `new_partition` makes. They change under `lock`."""
+    """The calls that all consumers share. `partitions`: the assigned partitions, with objects that `new_partition`
+    makes. They change under `lock`.
+    """
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]
 
 
 class Bounds(NamedTuple):
-    """`begin`: the lowest offset that can be read. `end`: the offset that the next record will get."""
+    """The bounds of a partition. `begin`: the lowest offset that can be read. `end`: the offset of the next record."""
 
     begin: int
     end: int
@@ -191,7 +193,7 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
         self._signal = signal
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """None: this consumer gets no end offsets pushed."""
+        """Returns None: this consumer gets no end offsets pushed; call `Log.end_offsets`."""
         self._assigned([partition])
         return None
 
@@ -231,7 +233,7 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
                 partition: _take_from(partition, wanted[partition], share, snapshot)
                 for partition, share in _shares(lags, max_records).items()
             }
-        for partition, of_it in taken.items():  # positions move last, when nothing can fail any more
+        for partition, of_it in taken.items():  # positions move last, after all steps that can fail
             wanted[partition].position, wanted[partition].rest = of_it.position, of_it.rest
         return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
 

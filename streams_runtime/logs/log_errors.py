@@ -29,7 +29,7 @@ class CommitFenced(LogError):
 
 
 class OffsetOutOfRange(LogError):
-    """A position lies before the begin offset or after the end offset. `positions`: the positions that do."""
+    """A position lies before the begin offset or after the end offset. `positions`: by partition, these positions."""
 
     def __init__(self, positions: Mapping[TopicPartition, int]) -> None:
         super().__init__(

@@ -95,8 +95,8 @@ def cluster_address(bootstrap_servers: str) -> str:
 
 
 class _LocalAddress(NamedTuple):
-    """`kind`: embedded or memory. `name`: the name of a log in memory, or the directory of an embedded log.
-    `synchronous`: the option after the directory.
+    """The parsed address of a log that is not Kafka. `kind`: embedded or memory. `name`: the name of a log in memory,
+    or the directory of an embedded log. `synchronous`: the option after the directory.
     """
 
     kind: str
@@ -105,7 +105,7 @@ class _LocalAddress(NamedTuple):
 
 
 def _local_address(bootstrap_servers: str) -> _LocalAddress:
-    """Raises InputError for another address."""
+    """Parses an address of an embedded or in-memory log. Raises InputError for another address."""
     kind, _, name = bootstrap_servers.partition(":")
     if not name or kind not in ("embedded", "memory"):
         raise InputError(

@@ -109,7 +109,7 @@ class ProducerState:
         self.accepts_records = not (self.is_transactional or self.is_closed or self._discarded or self._error)
 
     def fail(self, error: LogError) -> None:
-        """From now on every call except abort and close raises this error."""
+        """Make every later call except abort and close raise this error."""
         self._error = error
         self.accepts_records = False
 

@@ -1,9 +1,9 @@
 """Writes records to topics of any log, each to the partition to which Kafka's own producer would send it.
 
 Rules: a partition that the caller gives is used. Otherwise the key decides, by Kafka's murmur2 of its bytes. Records
-without a key go to one partition until it has got 16 KiB, and then to the next partition. A record that was sent is in
-the log after `linger.ms`, without a `flush`. Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from
-Kafka: after 16 KiB Kafka draws the next partition at random, weighted by the load of the brokers.
+without a key go to one partition until 16 KiB of values have gone there, and then to the next partition. A record that
+was sent is in the log after `linger.ms`, without a `flush`. Source: `KafkaProducer.partition`, `BuiltInPartitioner`.
+Differs from Kafka: after 16 KiB Kafka draws the next partition at random, weighted by the load of the brokers.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ class RecordProducer(Generic[Key, Value]):
         return where
 
     def flush(self) -> None:
-        """On return all records are written. Raises LogError; a LogTimeout may be tried again."""
+        """Write all pending records, and wait until they are written. Raises LogError; after a LogTimeout, the call may
+        be repeated.
+        """
         with self._lock:
             self._producer.flush()
             self._stop_timer()

@@ -112,7 +112,7 @@ def _id_of(connection: sqlite3.Connection) -> str:
 
 
 class KnownPartition(NamedTuple):
-    """`id`: `partitions.id` in the file."""
+    """A partition in the catalog. `id`: the column `partitions.id` of the file."""
 
     id: int
     configs: TopicConfigs

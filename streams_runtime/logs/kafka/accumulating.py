@@ -71,7 +71,8 @@ class Batch:
 
 
 class PartitionQueue:
-    """`full`: closed batches, oldest first; the first may be in flight. `open`: the batch that takes records.
+    """The batches of one partition. `full`: closed batches, oldest first; the first may be in flight. `open`: the batch
+    that takes records.
 
     `limit`: the most bytes that the topic takes as one batch.
     """

@@ -1,7 +1,7 @@
-"""The claims topic of a group, `<group id>-claims`. A claim appends records; each commit first reads the topic's end.
+"""The claims topic of a group, `<group id>-claims`. A claim appends to it; a commit first reads it to its end.
 
-This makes commits exactly-once although the members are in no Kafka group. Example: owner Old has a partition, and
-owner New claims it.
+The claims topic makes commits exactly-once although the members are in no Kafka group. Example: owner Old has a
+partition, and owner New claims the partition.
 
 - Old commits in three steps. It adds its records and its offsets to the transaction (TxnOffsetCommit). It reads the
   claims topic to its end. It ends the transaction: with a commit, or with an abort if it has found New's claim.
@@ -204,7 +204,7 @@ _FETCH_BYTES = 1024 * 1024
 
 
 class _OwnClaim(NamedTuple):
-    """`records`: the records of the claim with this mark that have been read so far."""
+    """A claim that `GroupClaims` is making. `records`: the records with this mark that have been read so far."""
 
     mark: str
     records: dict[TopicPartition, ClaimRecord]

@@ -25,7 +25,7 @@ from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.log_errors import LogError
 
 AbortedTransaction = tuple[int, int]
-"""Producer id, first offset in the partition."""
+"""The producer id of an aborted transaction, and its first offset in the partition."""
 
 _LENGTH = struct.Struct(">qi")  # first offset, bytes after these
 _LEAST_LENGTH = 14  # of a message of version 0, the shortest format
@@ -40,7 +40,9 @@ _NO_TIMESTAMP = -1
 
 
 class CompletedFetch:
-    """`next_offset`: the offset after the records returned so far. `end_offset`: the offset after all records."""
+    """The answer for one partition. `next_offset`: the offset after the records returned so far. `end_offset`: the
+    offset after all records.
+    """
 
     __slots__ = ("_aborted", "_aborting", "_at", "_partition", "_records", "_starts", "end_offset", "next_offset")
 

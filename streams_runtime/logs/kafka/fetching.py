@@ -129,7 +129,7 @@ class _Way(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """`was_empty`: True if the answer to the previous request had no records."""
+    """A request for one partition. `was_empty`: True if the answer to the previous request had no records."""
 
     partition: FetchedPartition
     number: int
@@ -137,8 +137,8 @@ class _Request(NamedTuple):
 
 
 class Fetcher:
-    """`partitions`: the reader's partitions. They change under `changed`, which is notified of each answer that the
-    reader has to handle. `polls`: the number of the reader's polls.
+    """Fetches records for one consumer, the reader. `partitions`: the reader's partitions. They change under `changed`,
+    which is notified of each answer that the reader has to handle. `polls`: the number of the reader's polls.
     """
 
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
@@ -240,7 +240,7 @@ class Fetcher:
                 self.changed.notify_all()
 
     async def _ask(self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way) -> None:
-        """Send a request to one leader, over a connection as `way` says, and start the request that follows."""
+        """Send a request to one leader, over the connection that `way` selects, and start the request that follows."""
         over = next((each for each in way.over if (each, leader) not in self._holding), None)
         if over is None:
             if way.is_optional:
@@ -292,7 +292,7 @@ class Fetcher:
                         moved = reason
             following = {} if moved else self._following(leader, requests, way, still_polls=polls != self.polls)
             if way.longest_wait_ms == 0 or not following or not following.keys() <= requests.keys():
-                self.changed.notify_all()  # else the reader has nothing new to take
+                self.changed.notify_all()  # otherwise the reader has nothing new to take
         if moved is not None:
             raise moved
         return following

@@ -128,7 +128,7 @@ class Leadership:
         return Led(leaders, failure)
 
     async def coordinator(self, kind: CoordinatorOf, key: str) -> int:
-        """Raises NotNow, KafkaRefused."""
+        """The id of the broker that coordinates this group or transactional id. Raises NotNow, KafkaRefused."""
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known

@@ -35,8 +35,8 @@ LOG_KEYS = frozenset((*_INTEGERS, COMPRESSION_TYPE))
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """`replication_factor`: the replication factor of new topics; -1 for the brokers' default. `codec`: Kafka's number
-    of the compression type.
+    """The settings of one log. `replication_factor`: the replication factor of new topics; -1 for the brokers' default.
+    `codec`: Kafka's number of the compression type.
     """
 
     client: ClientSettings
@@ -50,7 +50,7 @@ class LogSettings:
 
 
 def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> LogSettings:
-    """Raises InputError that names the property."""
+    """Reads the settings from properties. Raises InputError that names the property."""
     given = {key: str(value).strip() for key, value in (properties or {}).items()}
     own = {key: given.pop(key) for key in LOG_KEYS & given.keys()}
     codec = own.get(COMPRESSION_TYPE, "lz4")

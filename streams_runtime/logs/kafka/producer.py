@@ -233,7 +233,7 @@ class KafkaProducer:
         if self._is_ending:
             self._state.fail(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
             self._state.check_usable()
-        if unknown:  # a batch on its way could become part of the next transaction; a new epoch prevents that
+        if unknown:  # a batch in flight could become part of the next transaction; a new epoch prevents this
             await self.transactions.open()
             for queue in self._accumulator.queues.values():
                 queue.sequence = 0

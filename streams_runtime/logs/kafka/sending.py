@@ -42,8 +42,8 @@ is the record's timestamp.
 
 
 class Sender:
-    """`in_transaction`: the partitions of the open transaction. `error`: while it is set, no batch is sent. `refused`:
-    messages about the records that the brokers have refused.
+    """Sends the batches of one producer. `in_transaction`: the partitions of the open transaction. `error`: while it is
+    set, no batch is sent. `refused`: messages about the records that the brokers have refused.
     """
 
     def __init__(

@@ -42,7 +42,9 @@ _GROUP_HAS_MEMBERS = frozenset({22, 25, 27})
 
 
 class TransactionManager:
-    """`transactional_id` None: the producer is idempotent, without transactions. `producer_id` -1: not opened yet."""
+    """The producer id, the epoch and the transactions of one producer. `transactional_id` None: the producer is
+    idempotent, without transactions. `producer_id` -1: not opened yet.
+    """
 
     def __init__(self, leadership: Leadership, transactional_id: str | None, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -101,8 +103,8 @@ class TransactionManager:
         """End the transaction. Ending it twice in the same way is fine. Raises as `add_partitions` does.
 
         A broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit at the moment in which another producer opens the
-        same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). The
-        next try gets the outcome. Differs from Kafka's own producer, which gives up for good.
+        same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). A retry
+        gets the outcome of the commit. Differs from Kafka's own producer, which fails for good.
         """
         request = EndTxnRequest(*self._identity(), commit)
 
