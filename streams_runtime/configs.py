@@ -346,7 +346,7 @@ def accepted_values(key: str) -> str:
 
 
 def check_names(configs: StreamsConfig, where: str) -> None:
-    """Checks the configs that become names of topics, directories or members, or table cells. Raises InputError.
+    """Checks the configs that become names of topics, directories or members, or lines of a table. Raises InputError.
 
     Source: `Topic.validate`; for client tags `StreamsConfig.validateRackAwarenessConfiguration`.
     """

@@ -1,6 +1,6 @@
 """The metrics of an instance, for Prometheus. Each instance has a registry of its own.
 
-Rules: only this file imports the Prometheus client. A test compares the documentation with `METRICS`.
+Rules: only this file imports the Prometheus client. The documentation's table of metrics is generated from `METRICS`.
 Labels stay few: the thread, and the task or store only where readers need it. Source: the names in
 `StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
 """
@@ -216,12 +216,14 @@ class ThreadMetrics:
         self._series["streams_buffered_records"].set({(str(task),): count for task, count in records.items()})
 
     def windows_at_risk(self, windows: Mapping[tuple[TaskId, str], int]) -> None:
-        """`windows`: the number for each window store of the thread whose changelog the log may cut too early."""
+        """`windows`: the number of windows at risk, for each window store whose changelog the log may cut too early."""
         counts: dict[tuple[str, ...], float] = {(str(task), store): count for (task, store), count in windows.items()}
         self._series["streams_windows_at_risk"].set(counts)
 
     def close(self) -> None:
-        """Removes the gauges of the thread, because it has ended. Its counters stay, except the records by task."""
+        """Removes the gauges of the thread, because the thread has ended. Its counters stay; only its processed records
+        by task are removed.
+        """
         for series in self._series.values():
             series.set({})
         self._left(self._ids)

@@ -68,8 +68,8 @@ LOSSES = frozenset({NoticeCode.RECORDS_PASSED_OVER, NoticeCode.RECORDS_DROPPED, 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`count`: the number of records, windows or log lines since the instance started. `at_ms`: the time of the last
-    one, since the epoch. `text`: one line of at most `MAX_TEXT_LENGTH` characters.
+    """The notice of one code. `count`: the number of records, windows or log lines since the instance started. `at_ms`:
+    the time of the last addition, since the epoch. `text`: one line of at most `MAX_TEXT_LENGTH` characters.
     """
 
     code: NoticeCode
@@ -174,9 +174,9 @@ class LoggedNotices(logging.Handler):
 
     Attached to a logger between `start` and `close`. Lines with `ALREADY_A_NOTICE` are left out.
     Only lines of the instance's own threads count, because a process may have several instances. If logging is
-    not configured, Python prints warnings to stderr through its handler of last resort, but only while no other handler
-    is attached. So this handler calls the handler of last resort itself. `is_own`: returns whether a thread of this
-    name belongs to the instance.
+    not configured, Python prints warnings to stderr through its handler of last resort, but only while no handler is
+    attached. This handler would end that, so it calls the handler of last resort itself. `is_own`: a function that
+    returns whether a thread of this name belongs to the instance.
     """
 
     def __init__(self, notices: NoticeBoard, is_own: Callable[[str], bool], logger: str = RUNTIME_LOGGER) -> None:

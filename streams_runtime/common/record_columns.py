@@ -5,7 +5,7 @@ Rules:
   their order.
 - A column never changes. A column made of another one (`with_values`, `take`, ...) is new.
 - Each row has an origin: the record of the batch from which the row was made. The row keeps the origin's key and
-  timestamp unless they are set, and an error in a node below counts for the origin. Rows of new columns
+  timestamp unless they are set. If the row fails in a node below, the origin is the failed record. Rows of new columns
   (`RecordColumns(...)`) have the last record of the batch as their origin.
 - A column may be given as a list or tuple, a numpy array, a pandas Series or an Arrow array. numpy and pyarrow are
   imported only at the first call of a method that needs them.

@@ -14,7 +14,9 @@ from assignor.errors import AssignorFault
 
 
 class QueryCode(StrEnum):
-    """`UNKNOWN_STATE_STORE`: there is no such store. `RESOURCE_NOT_FOUND`: the endpoint has no such path.
+    """The codes of a query's problem. Their meanings:
+
+    `UNKNOWN_STATE_STORE`: there is no such store. `RESOURCE_NOT_FOUND`: the endpoint has no such path.
     `INVALID_STATE_STORE_PARTITION`: the partition is not on this instance; the answer names the hosts to ask.
     `STORE_NOT_READY`: no copy can answer (yet). `STALE_STORE`: the copy lags more than the caller accepts.
     `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: there can never be an answer.

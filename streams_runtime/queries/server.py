@@ -32,7 +32,7 @@ _WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # these hosts are refused
 
 
 class QueryServer:
-    """Binds its port in the constructor, and answers between `start` and `close`."""
+    """The HTTP server. Binds its port in the constructor, and answers between `start` and `close`."""
 
     def __init__(self, address: str, token: str | CallerToken | None = None, tls: ServerTls | None = None) -> None:
         """`address`: host:port; port 0 for any free port. `token`: the bearer token of callers. Tokens from the

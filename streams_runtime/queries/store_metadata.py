@@ -157,7 +157,9 @@ def _with_any(hosts: Mapping[HostInfo, frozenset[TopicPartition]], wanted: set[T
 
 @dataclass(frozen=True, slots=True)
 class ApplicationMetadata:
-    """`generation_id`: 0 if nothing was assigned yet. `hosts`: the host maps of this generation or a newer one."""
+    """The metadata that a client needs to find keys. `generation_id`: 0 if nothing was assigned yet. `hosts`: the host
+    maps of this generation or a newer generation.
+    """
 
     application_id: str
     generation_id: int

@@ -103,8 +103,8 @@ def _decoded(key_base64: str) -> bytes:
 
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
-    """Returns the bytes if the serde writes the key with the same bytes, else raises QueryProblem: stores look up the
-    deserialized key, so they would find the entry of other bytes.
+    """Returns `key` if the serde writes the deserialized key with the same bytes, else raises QueryProblem. Stores look
+    up the deserialized key, so for other bytes they would return the entry of another key.
     """
     try:
         written = serde.serialize(serde.deserialize(key))

@@ -67,8 +67,8 @@ def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
 
 
 def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
-    """Returns the serde's `serialize`, for a user's serde with a check of the result: it raises TypeError if the result
-    is not bytes, before a sink, a store or a producer takes the record. A result of None is allowed; it is null in a
+    """Returns the serde's `serialize`. For a user's serde, the function also checks the result: it raises TypeError if
+    the result is not bytes, before a sink, a store or a producer takes the record. It accepts None, which is null in a
     topic.
     """
     serialize = serde.serialize

@@ -38,7 +38,9 @@ GivenSchema = str | Mapping[str, Any] | Sequence[Any]
 
 
 class _DocumentSerde(RegistrySerde[T]):
-    """`to_dict`, `from_dict`: functions that convert a user's object to plain values, and back."""
+    """A serde with a schema document. `to_dict`, `from_dict`: functions that convert a user's object to plain values,
+    and back.
+    """
 
     _own_configs: ClassVar[frozenset[str]] = frozenset()
 
@@ -58,7 +60,7 @@ class _DocumentSerde(RegistrySerde[T]):
         self._from_dict = from_dict
 
     def _checked(self, schema: GivenSchema) -> Schema:
-        """Raises InputError."""
+        """Checks and converts the given schema. Raises InputError."""
         raise NotImplementedError
 
 

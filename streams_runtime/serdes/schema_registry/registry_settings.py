@@ -63,9 +63,9 @@ _PROXIES = ("http", "https", "socks5", "socks5h")
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`url`: the URL of one registry, or several URLs with commas between, or mock://name; it never contains a
-    password. `client`: the settings for Confluent's client; may contain secrets. `auto_register` and `use_latest` are
-    never both true.
+    """The settings of one serde. `url`: the URL of one registry, or several URLs with commas between, or mock://name;
+    it never contains a password. `client`: the settings for Confluent's client; may contain secrets. `auto_register`
+    and `use_latest` are never both true.
     """
 
     url: str
@@ -78,7 +78,7 @@ class RegistrySettings:
 
     @classmethod
     def from_configs(cls, configs: Mapping[str, object], where: str) -> RegistrySettings:
-        """Raises InputError that names the key."""
+        """Reads the settings from configs. Raises InputError that names the key."""
         client: dict[str, object] = {}
         given: dict[str, object] = {}
         for key, value in configs.items():
