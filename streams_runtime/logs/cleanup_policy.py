@@ -91,7 +91,7 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
     size = 0
     for batch in reversed(dirty):
         size += batch.size
-        if start != end and size > configs.segment_bytes:
+        if start != end and size > configs.segment_bytes:  # the last batch is in the head at any size
             break
         start = batch.base_offset
     if configs.min_compaction_lag_ms:

@@ -285,6 +285,7 @@ def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicP
     served = list(lags)[:max_records]
     shares = {}
     remaining = max_records
+    # from the smallest lag up, so that the unused rest of a share goes to the partitions with larger lags
     for position, partition in enumerate(sorted(served, key=lags.__getitem__)):
         shares[partition] = min(lags[partition], remaining // (len(served) - position))
         remaining -= shares[partition]

@@ -144,7 +144,7 @@ class InMemoryLog:
                 del self._partitions[partition]
             for group, epochs in self._claim_epochs.items():
                 for partition in gone & epochs.keys():
-                    epochs[partition] += 1
+                    epochs[partition] += 1  # fences the claim of the deleted partition
                     self._committed.pop((group, partition), None)
         self._signals.appended()  # a consumer that waits polls again, and raises
 

@@ -12,6 +12,7 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _SHORT = 64
+# the unpackers for keys of fewer than 256 bytes are made once
 _WORDS = [Struct(f"<{words}I").unpack_from for words in range(_SHORT)]
 
 

@@ -111,7 +111,7 @@ def _fresh_copy(instance: Queryable, store: str, where: KeyQueryMetadata, max_la
     fresh = [copy for copy in here if copy.may_answer(max_lag)]
     if not fresh:
         raise _not_fresh(store, where, here, max_lag)
-    return max(fresh, key=lambda copy: copy.is_current)
+    return max(fresh, key=lambda copy: copy.is_current)  # the running active copy, if it is here
 
 
 def _not_here(instance: Queryable, store: str, where: KeyQueryMetadata) -> QueryProblem:

@@ -84,6 +84,7 @@ class EmbeddedWriter:
                 in_the_way = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             finally:
                 connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
+            # while a reader prevents it, the next attempt comes only after another 64 MiB
             self._empty_at_bytes = _LARGEST_WAL_BYTES + (size if in_the_way else 0)
         except (sqlite3.Error, OSError) as error:
             _logger.warning("the write-ahead log %s could not be emptied: %s", self._write_ahead_log, error)

@@ -43,6 +43,7 @@ _TABLES = (
         partition INTEGER NOT NULL, base_offset INTEGER NOT NULL, last_offset INTEGER NOT NULL,
         record_count INTEGER NOT NULL, max_timestamp_ms INTEGER NOT NULL, delete_horizon_ms INTEGER,
         size INTEGER NOT NULL, payload BLOB NOT NULL)""",
+    # with the size, so that a sum of sizes is computed from the index alone
     "CREATE UNIQUE INDEX batches_in_order ON batches (partition, last_offset, size)",
     "CREATE TABLE producers (transactional_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID",
     # the first claim adds the row; committed_offset is NULL until the first commit

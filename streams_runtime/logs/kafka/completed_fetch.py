@@ -58,6 +58,7 @@ class CompletedFetch:
         self._records = memoryview(records)
         self._starts, end_offset = _bounds(records)
         self._at = 0
+        # highest first offset first, so that `pop` gives the next transaction to begin
         self._aborted = None if aborted is None else sorted(aborted, key=lambda each: each[1], reverse=True)
         self._aborting: set[int] = set()
         self.next_offset = position

@@ -167,6 +167,7 @@ class Sender:
         for partition, batch in heads.items():
             leader = leaders[partition]
             sizes[leader] = sizes.get(leader, 0) + batch.size
+            # batches beyond the size of a request are sent in a later pass
             if sizes[leader] <= _REQUEST_BYTES or leader not in by_leader:
                 by_leader.setdefault(leader, {})[partition] = batch
         await all_of((self._send(leader, batches) for leader, batches in by_leader.items()), failure)
