@@ -195,7 +195,7 @@ class StreamsConfig:
 
     @property
     def spreads_over_hosts(self) -> bool:
-        """Whether neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
+        """True if neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
 
         In this case each instance has the tag HOST_TAG of its host, and standbys are spread over that tag: a standby is
         placed on another host than the active copy if there is another host. An empty `rack.aware.assignment.tags`

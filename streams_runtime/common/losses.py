@@ -195,7 +195,7 @@ class TaskLosses:
         self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
-        """Reports windows that a store still has and that the log may delete, which goes by the clock.
+        """Reports windows that a store still has, and that the log may delete because it deletes by the clock.
 
         Reports a store again only if its windows at risk have at least doubled, or if it needs a longer retention.
         """

@@ -203,7 +203,7 @@ class LoggedNotices(logging.Handler):
             logging.lastResort.handle(record)
 
     def _is_alone_with(self, record: logging.LogRecord) -> bool:
-        """Whether only handlers of this class get the line, and this handler is the first of them."""
+        """True if only handlers of this class get the line, and this handler is the first of them."""
         logger: logging.Logger | None = logging.getLogger(record.name)
         handlers: list[logging.Handler] = []
         while logger is not None:

@@ -215,7 +215,7 @@ class RecordColumns(Generic[K, V]):
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """For each row, the index of its origin in the batch `of`; None: in the batch from which it was derived."""
+        """The index of each row's origin in the batch `of`; None: in the batch from which this one was derived."""
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)
         return self._rows

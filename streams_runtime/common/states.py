@@ -15,7 +15,7 @@ class TaskType(StrEnum):
 
 
 class TaskState(StrEnum):
-    """CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED; `tasks.task` has all transitions."""
+    """The states: CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED; `tasks.task` has all transitions."""
 
     CREATED = "created"
     RESTORING = "restoring"
@@ -33,7 +33,7 @@ class RestoreOrigin(StrEnum):
 
 
 class InstanceState(StrEnum):
-    """CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING, or ERROR when an error ended it.
+    """CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING; or ERROR if an error ended the instance.
 
     Differs from Kafka: there is no PENDING_ERROR. An error of a state listener is logged, and ends no thread.
     """

@@ -220,7 +220,7 @@ class Producer(Protocol):
 
     @property
     def lingers(self) -> bool:
-        """Whether the producer itself writes a record after `linger.ms`. If not, its owner calls `send_now` by then."""
+        """True if the producer itself writes a record after `linger.ms`. If not, its owner calls `send_now` by then."""
 
     def send(
         self,
@@ -239,7 +239,7 @@ class Producer(Protocol):
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """As `send` for each row, without headers. After an error no row is taken.
+        """Take the rows, as `send` does, without headers. After an error no row is taken.
 
         The caller makes sure that no row exceeds the limits of `limits_of`.
         """
@@ -263,14 +263,14 @@ class Producer(Protocol):
         """Abort: no record or offset of the transaction ever becomes visible."""
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Without a transaction: write the pending records, then all of the offsets. After an error no offset has
-        moved.
+        """Write the pending records, and then commit all of the offsets, without a transaction. After an error no
+        offset has moved.
 
         A log that writes records and offsets in one step writes nothing if a claim was fenced.
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """Without a transaction: write records only while these claims hold, until the next call of `guard`.
+        """Write records only while these claims hold, until the next call of `guard`. For use without transactions.
 
         A log that can check claims while it writes raises CommitFenced and writes nothing. Other logs need not check.
         """
@@ -279,7 +279,7 @@ class Producer(Protocol):
         """Forget the records that are not written yet. Only `close` may follow."""
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        """By partition, the offset of the last record of this producer that is acknowledged (and committed)."""
+        """The offset, by partition, of the last record of this producer that is acknowledged (and committed)."""
 
     def close(self) -> None:
         """Abort an open transaction. Without transactions: write the pending records, unless they were discarded."""
@@ -290,7 +290,9 @@ ConfigChanges = Mapping[str, str | None]
 
 
 class Log(Protocol):
-    """One cluster. Any thread may call it. Every call raises LogTimeout when the cluster does not answer in time."""
+    """The log of one cluster. Any thread may call it. Every call raises LogTimeout if the cluster does not answer in
+    time.
+    """
 
     def cluster_id(self) -> str | None:
         """The id of this log: the same for all its users, unchanging, and different from other logs. None: unknown.
@@ -326,11 +328,13 @@ class Log(Protocol):
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """With READ_COMMITTED, returns the last stable offsets. Raises UnknownTopicOrPartition, as `begin_offsets`."""
+        """The end offsets; with READ_COMMITTED, the last stable offsets. Raises UnknownTopicOrPartition, as
+        `begin_offsets` does.
+        """
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """For each partition, the lowest offset whose record has this timestamp or a later timestamp. Partitions
-        without such a record are left out. Raises UnknownTopicOrPartition. Source: `Consumer.offsetsForTimes`.
+        """The lowest offset of each partition whose record has this timestamp or a later timestamp. Partitions without
+        such a record are left out. Raises UnknownTopicOrPartition. Source: `Consumer.offsetsForTimes`.
         """
 
     def committed_offsets(

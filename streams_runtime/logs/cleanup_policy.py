@@ -57,7 +57,7 @@ class Replacement(NamedTuple):
 
 @dataclass(slots=True)
 class LatestOffsets:
-    """By key, the offset of its latest record in the batches, which are added in order. `key_bytes`: an estimate of the
+    """The offset of each key's latest record in the batches, which are added in order. `key_bytes`: an estimate of the
     memory for keys.
     """
 
@@ -102,7 +102,7 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
 
 
 def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, minimum_bytes: int = 1) -> bool:
-    """Whether compaction is worth a pass. `dirty_bytes`: the bytes of the batches below the head that were never
+    """True if compaction is worth a pass. `dirty_bytes`: the bytes of the batches below the head that were never
     compacted.
     """
     ratio = configs.min_cleanable_dirty_ratio

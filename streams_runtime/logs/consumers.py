@@ -166,7 +166,7 @@ class BatchSource(Protocol):
         """Raises UnknownTopicOrPartition, LogTimeout."""
 
     def is_unchanged(self) -> bool:
-        """Whether no other process has appended since the last snapshot. Appends of this process set the consumer's
+        """True if no other process has appended since the last snapshot. Appends of this process set the consumer's
         signal instead.
         """
 

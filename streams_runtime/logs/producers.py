@@ -65,7 +65,7 @@ class AppendSignals:
 class ProducerState:
     """The state of a producer. One thread uses it. `transactional_id` None: the producer has no transactions.
 
-    `accepts_records`: whether `send` may take a record. This is the only check of the state for each record.
+    `accepts_records`: True if `send` may take a record. This is the only check of the state for each record.
     """
 
     __slots__ = ("_discarded", "_error", "accepts_records", "in_transaction", "is_closed", "transactional_id")
@@ -84,13 +84,13 @@ class ProducerState:
 
     @property
     def has_failed(self) -> bool:
-        """Whether an error has ended the producer."""
+        """True if an error has ended the producer."""
         return self._error is not None
 
     @property
     def writes_on_close(self) -> bool:
-        """Whether `close` has to write the pending records: without transactions, unless an error ended the producer or
-        they were discarded.
+        """True if `close` has to write the pending records: without transactions, unless an error ended the producer or
+        the records were discarded.
         """
         return self.accepts_records and not self.is_transactional
 
@@ -350,7 +350,7 @@ class BufferingProducer:
         return limits
 
     def send_now(self) -> None:
-        """As `flush`: a write to this machine's disk is short, and so the caller gets its error."""
+        """Writes as `flush` does: a write to this machine's disk is short, and so the caller gets its error."""
         self.flush()
 
     def flush(self) -> None:

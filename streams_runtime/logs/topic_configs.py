@@ -58,7 +58,7 @@ class TopicConfigs:
 
     @property
     def deletes_by_stream_time(self) -> bool:
-        """Whether the age of a record counts from the newest timestamp of its partition (`cleanup_policy`)."""
+        """True if the age of a record is counted from the newest timestamp of its partition (`cleanup_policy`)."""
         return self.compacts and self.deletes
 
     @property

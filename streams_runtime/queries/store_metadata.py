@@ -55,7 +55,7 @@ class StoreCopy:
         return 0 if self.is_current else self.lag or 0
 
     def may_answer(self, max_lag: int | None) -> bool:
-        """Whether this copy may answer. `max_lag`: the greatest accepted lag; None: only the running active copy may
+        """True if this copy may answer. `max_lag`: the greatest accepted lag; None: only the running active copy may
         answer.
         """
         return self.is_current or (max_lag is not None and self.lag is not None and self.lag <= max_lag)

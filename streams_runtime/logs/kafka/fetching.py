@@ -170,9 +170,9 @@ class Fetcher:
             self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
-        """As `start`, for use while the reader has records to process. Leaves out partitions whose last answer was
-        empty and came after `empty_before`. A partition whose answer is empty again then waits at the broker. Call it
-        on the event loop.
+        """Fetch as `start` does, while the reader still has records to process. Leaves out partitions whose last answer
+        was empty and came after `empty_before`. A partition whose answer is empty again then waits at the broker. Call
+        it on the event loop.
         """
         with self.changed:
             requests = self._new_requests(

@@ -220,7 +220,7 @@ class KafkaLog:
         return producer
 
     def deletes_after_ms(self, topic: str) -> int | None:
-        """Also None without the right to read the topic's configs."""
+        """Returns None also without the right to read the topic's configs."""
         return self._known_limits(TopicPartition(topic, 0)).deletes_after_ms
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
