@@ -236,7 +236,7 @@ def group_body(app: Application) -> dict[str, object]:
             configs=AssignmentConfigs.from_dotted(app.configs.placement),
             application_id=app.id,
             topology=app.group_topology(),
-            cluster=Cluster((), {}),  # the coordinator asks the cluster provider
+            cluster=Cluster((), {}),  # empty: the coordinator gets the cluster from its cluster provider
             members={},
         )
     )

@@ -150,7 +150,10 @@ class InstanceResources:
         is_group_paused: Callable[[], bool],
         threads: Callable[[], int],
     ) -> StreamThread:
-        """Make the thread of this index. `metrics`: of the whole instance. `threads`: returns the number of threads."""
+        """Make the thread of this index.
+
+        `metrics`: the metrics of the instance. `threads`: returns the present number of threads.
+        """
         configs = self._application.configs
         options = self._options
         process = f"{self._application.id}-{self.process_id}"

@@ -28,7 +28,7 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 
 
 class ShownInstance(Protocol):
-    """The part of a `StreamsInstance` that its query server shows. Any thread may call."""
+    """The part of a `StreamsInstance` that its query server shows. Any thread may call its methods."""
 
     application: Application
     metrics: InstanceMetrics

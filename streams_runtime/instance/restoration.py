@@ -52,9 +52,9 @@ class _Arrival:
 class TaskInputs:
     """Claims the input of a thread's active tasks in the log, and looks up the group's committed offsets of this input.
 
-    - One call handles many tasks: one call claims the input of all, one releases it, one looks up the committed
-      offsets. On Kafka each call takes two or three round trips, and fences a previous owner only once; with one call
-      for each task, the last task would wait for the calls of all the others.
+    - One call handles many tasks: a call claims or releases the input of all given tasks, or looks up their
+      committed offsets. On Kafka each call takes two or three round trips, and fences a previous owner only once; with
+      one call for each task, the last task would wait for the calls of all the others.
     - Each task then has a separate claim to its own partitions, and can release this claim alone.
     - Committed offsets are looked up after the claim, because a previous owner cannot commit any more then.
       `StreamTask.complete_restoration` looks up the offsets itself if its caller has not.

@@ -83,7 +83,7 @@ class StreamThread:
     def ask_to_close(self) -> None:
         """Let the thread commit, checkpoint, leave the group, and end. Returns at once. Any thread may call this."""
         if self._state is ThreadState.CREATED:
-            self._mailbox.end()  # the thread was never started, so nobody would carry out the member's orders
+            self._mailbox.end()  # the thread was never started, so it would not carry out the member's orders
         self._member.ask_to_close()
 
     def close(self) -> None:

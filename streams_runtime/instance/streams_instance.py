@@ -131,7 +131,7 @@ class StreamsInstance:
 
     @property
     def process_id(self) -> ProcessId | None:
-        """None before `start`."""
+        """The process id, which is stored in the state directory. None before `start`."""
         return None if self._resources is None else self._resources.process_id
 
     @property
@@ -173,7 +173,7 @@ class StreamsInstance:
         self._logged.start()
         if self._options.owns_process:
             freeze_loaded_objects()
-        raise_open_file_limit()  # each RocksDB store of each task has files of its own
+        raise_open_file_limit()  # each RocksDB store of each task keeps several files open
         try:
             self._resources = InstanceResources(
                 self.application, self._coordinator, self._options, self.notices, self._group_pause_changed

@@ -19,7 +19,7 @@ from streams_runtime.tasks.task import Task
 
 
 class ThreadState(StrEnum):
-    """Source: `StreamThread.State`."""
+    """The state of a stream thread. Source: `StreamThread.State`."""
 
     CREATED = "created"
     STARTING = "starting"

@@ -149,7 +149,7 @@ class ThreadWork:
         self._last_commit_ms = self._clock.monotonic_ms()
         self._last_purge_ms = self._last_commit_ms
         self._last_publish_ms = self._next_risk_ms = self._last_commit_ms
-        self._has_news = False  # since the last snapshot
+        self._has_news = False  # True if tasks may have changed since the last snapshot
         self.published_tasks: tuple[TaskStatus, ...] = ()
         self.published_open_tasks: tuple[OpenTask, ...] = ()
 

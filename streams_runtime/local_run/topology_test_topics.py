@@ -19,7 +19,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 Row = tuple[bytes | None, bytes | None, int, Headers]
-"""Key, value, timestamp in milliseconds, headers."""
+"""A record: key, value, timestamp in milliseconds, headers."""
 
 Pipe = Callable[[str, Sequence[Row]], None]
 """Called with a topic and its new records. All records are written before the first of them is processed."""

@@ -134,7 +134,10 @@ class MemberMachine:
         return self._standing.member_id is not None and self._phase not in (Phase.LEAVING, Phase.ENDED)
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
-        """Returns the heartbeat to send now. Call it only if `sends_heartbeats`. `offset_sums`: of the holder, now."""
+        """Returns the heartbeat to send now. Call it only if `sends_heartbeats`.
+
+        `offset_sums`: the offset sums that the holder reports now.
+        """
         return self._standing.heartbeat(offset_sums)
 
     def accepts(self, reply: HeartbeatReplied) -> bool:
@@ -234,7 +237,7 @@ class MemberMachine:
         standing = self._standing
         assert standing.member_id is not None, "it has joined"
         self._phase = Phase.FETCHING
-        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # later replies name it again
+        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # later replies contain it again
         self._outstanding.fetch(standing.member_id, standing.awaited)
 
     def _fetched(self, fetched: FetchedAssignment | None) -> None:

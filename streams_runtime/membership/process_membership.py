@@ -202,7 +202,7 @@ class GroupMember:
         self._handle(self, ShutdownAsked())
 
     def has_come_to_its_end(self, ended: MemberEnded) -> None:
-        """Called by `ProcessMembership` alone."""
+        """Set the end of the member. Only `ProcessMembership` may call this."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
         self._on_end()

@@ -128,10 +128,10 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         if (given := self.changelog) is not None:
             kept_ms = self.retention_ms if given.retention_ms is None else given.retention_ms
             windowed = replace(given, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
-            object.__setattr__(self, "changelog", windowed)  # a frozen dataclass has no other way
+            object.__setattr__(self, "changelog", windowed)  # the way to set a field of a frozen dataclass
 
     def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
-        """A store with duplicates has no record cache, as in Kafka."""
+        """Make the layers of bytes below the serdes. A store with duplicates has no record cache, as in Kafka."""
         bytes_store: WindowBytesStore
         if self.persistent:
             bytes_store = RocksDBWindowStore(

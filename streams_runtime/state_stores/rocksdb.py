@@ -147,8 +147,8 @@ class RocksDBStore:
         """`file_format`: the format of the store's files.
 
         `convert`: called by `open` if the files have another format, with this store and the format of the files (None
-        if they do not name one). It converts the content, or raises StoreOfAnotherKind. By default the content is only
-        checked.
+        if the format is not recorded). It converts the content, or raises StoreOfAnotherKind. The default only checks
+        the content.
         """
         self._name = name
         self._format = file_format

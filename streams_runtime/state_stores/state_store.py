@@ -39,7 +39,7 @@ class ChangeLogger(Protocol):
         """
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a change after its check."""
+        """Send a change. Call `check_change` before."""
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
@@ -97,7 +97,7 @@ class NoRecords:
 
 
 class StateStore(Protocol):
-    """A store of any kind, as a task uses it."""
+    """A store of any kind: the methods that tasks call."""
 
     @property
     def name(self) -> str: ...
@@ -129,7 +129,7 @@ class StateStore(Protocol):
 
 
 Entries = Iterator[tuple[bytes, bytes]]
-"""Keys and values."""
+"""An iterator over pairs of key and value."""
 
 
 class KeyValueBytesStore(StateStore, Protocol):

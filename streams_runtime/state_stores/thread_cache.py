@@ -111,7 +111,7 @@ class ThreadCache:
         self._caches.append(cache)
 
     def remove(self, cache: NamedCache) -> None:
-        """Drop a cache with all its values, also those that are dirty."""
+        """Drop a cache with all its values, including dirty values."""
         cache.clear()
         self._caches = [each for each in self._caches if each is not cache]
 
@@ -145,7 +145,7 @@ class TaskCache:
         return cache
 
     def remove(self, cache: NamedCache) -> None:
-        """Drop a cache with all its values, also those that are dirty."""
+        """Drop a cache with all its values, including dirty values."""
         self._thread.remove(cache)
         self._caches = [each for each in self._caches if each is not cache]
 
@@ -318,7 +318,7 @@ class NamedCache:
             self._remove(key)
 
     def clear(self) -> None:
-        """Drop all values, also those that are dirty."""
+        """Drop all values, including dirty values."""
         self._thread.size_bytes -= self._size_bytes
         self._size_bytes = 0
         self._dirty.clear()

@@ -274,7 +274,7 @@ class ChangelogReader:
         changelog.may_be_window_changelog = False
 
     def _complete_restored(self) -> bool:
-        """Complete the changelogs that have reached their end. Returns whether there were any."""
+        """Complete the changelogs that have reached their end. Returns True if there were any."""
         self._report_positions()
         done = [
             each

@@ -54,7 +54,7 @@ class ProgressRow(NamedTuple):
 
 
 class BarsView:
-    """A bar for each row and one for the total, redrawn in place while anything restores."""
+    """Shows a bar for each row and a bar for the total, redrawn in place while a restore is running."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
