@@ -10,7 +10,7 @@ Rules:
   dead. The thread then drops its active tasks, and the member joins again without owned tasks. A corrupt task is
   restarted from its changelogs. Any other error ends the thread, which closes its tasks dirty.
 - The thread commits and suspends its active tasks before its member leaves the group; from then on other members may
-  have them. The thread closes their stores while the member leaves.
+  take the tasks over. The thread closes their stores while the member leaves.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """

@@ -121,7 +121,10 @@ class StreamsInstance:
 
     @property
     def is_group_paused(self) -> bool:
-        """True if an operator has paused the whole group. The instance resumes when neither pause is in force."""
+        """True if an operator has paused the whole group.
+
+        The instance processes again when neither this pause nor a pause by its user is in force.
+        """
         return self._group_paused.is_set()
 
     @property
@@ -239,7 +242,7 @@ class StreamsInstance:
         self.metrics.paused(PausedBy.USER, True)
 
     def resume(self) -> None:
-        """End the pause of `pause`. Does nothing if the instance is not paused."""
+        """End a pause that `pause` has begun. Does nothing if the instance is not paused."""
         self._paused.clear()
         self.metrics.paused(PausedBy.USER, False)
         for thread in self._threads:
@@ -292,7 +295,10 @@ class StreamsInstance:
         )
 
     def _group_pause_changed(self, paused: bool) -> None:
-        """Restoring goes on, unlike in a pause by the user, so that standbys stay ready to take over."""
+        """Set the pause of the group.
+
+        Restoring goes on, unlike in a pause by the user, so that standbys stay ready to take over.
+        """
         if paused:
             self._group_paused.set()
         else:

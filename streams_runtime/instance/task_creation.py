@@ -64,11 +64,11 @@ class TaskCreator:
         return self._standby_task(partitions, self._state(task, TaskType.STANDBY, graph))
 
     def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
-        """Recycle an active task into a standby. `active` has to be suspended and committed, and ends closed."""
+        """Recycle an active task, which has to be suspended and committed, into a standby. Closes the active task."""
         return self._standby_task(partitions, active.recycle_state())
 
     def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
-        """Recycle a standby into an active task. `standby` has to be suspended, and ends closed."""
+        """Recycle a standby, which has to be suspended, into an active task. Closes the standby."""
         graph = self._graph(standby.id)
         return self.stream_task(standby.id, partitions, graph, standby.recycle_state())
 
@@ -84,7 +84,7 @@ class TaskCreator:
     def stream_task(
         self, task: TaskId, partitions: Partitions, graph: ProcessorGraph, state: StateManager
     ) -> StreamTask:
-        """Make an active task from its parts. `state`: a new state manager, or the one of a recycled standby."""
+        """Make an active task from its parts. `state`: a new state manager, or that of a recycled standby."""
         application, configs, losses = self.application, self.application.configs, self.losses(task)
         logged = {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
         collector = RecordCollector(task, self.producer, logged, state.window_changelogs.needed)

@@ -126,7 +126,9 @@ class TaskManager:
         self._restoration.refresh()
 
     def handle_corruption(self, corrupted: frozenset[TaskId]) -> bool:
-        """Restart these tasks from their changelogs, and commit the others. Returns whether one of these was active.
+        """Restart these tasks from their changelogs, and commit the others.
+
+        Returns True if an active task was restarted.
 
         Raises TaskMigrated, TaskTimeout.
         """

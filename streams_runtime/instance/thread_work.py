@@ -70,7 +70,8 @@ class ThreadSetting:
     `transactional_id`: None under at-least-once. `state_changed`: called on the stream thread after each change of its
     state; it must not block. `is_paused`: returns True if tasks must neither process nor restore. `is_group_paused`:
     returns True if tasks may only restore. `cache_bytes`: returns the thread's share of the record cache, which changes
-    when threads are added or removed; None: the thread has the whole cache. These three are called in each pass.
+    when threads are added or removed; None: the thread has the whole cache. `is_paused`, `is_group_paused` and
+    `cache_bytes` are called in each pass.
     """
 
     name: str

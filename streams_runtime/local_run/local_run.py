@@ -1,4 +1,4 @@
-"""Runs an application on the developer's machine, with its own coordinator: for a first try, an example or a test.
+"""Runs an application on one machine, with its own coordinator: for a first try, an example, a notebook or a test.
 
     with LocalRun(app) as run:
         run.wait_until_caught_up()

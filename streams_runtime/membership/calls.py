@@ -166,8 +166,8 @@ class FetchedAssignment:
 class MemberHeartbeat:
     """One member in the heartbeat of a process.
 
-    `generation_id`: the generation of the member's present assignment, 0 before the first. `task_offset_sums`: None if
-    nothing has changed since the last report.
+    `generation_id`: the generation of the member's present assignment, 0 before the first assignment.
+    `task_offset_sums`: None if nothing has changed since the last report.
     """
 
     generation_id: int

@@ -372,7 +372,7 @@ class MemberMachine:
             case RebalanceInProgress():
                 self._prepare()  # the member keeps its tasks
             case FencedInstanceId() | FencedMemberEpoch():
-                self._forget_member()  # the newer incarnation has this member id now
+                self._forget_member()  # the newer incarnation has replaced this member
                 self._departure.end = MemberEnd.FENCED
                 self._lose(error.code)
             case _:

@@ -1,8 +1,8 @@
 """Stores of bytes in RocksDB: one database for each store, in `<task directory>/rocksdb/<store name>`.
 
 Keys are ordered as unsigned bytes. RocksDB writes no log here: a crash loses the changes since the last `flush`, which
-are then restored from the changelog. The task's thread writes, flushes and closes; any thread may read. A read that is
-too late because of a `close` raises InvalidStateStore. Source: `RocksDBStore`.
+are then restored from the changelog. The task's thread writes, flushes and closes; any thread may read. A read after
+`close` has begun raises InvalidStateStore. Source: `RocksDBStore`.
 
 Differs from Kafka: values of a plain store are not converted when the store becomes a timestamped one. The files of a
 store of another kind are refused (`StoreOfAnotherKind`), and the task restores the store from its changelog.
@@ -123,7 +123,7 @@ class Cursors:
         except Exception as error:
             cursor.items = None
             self._open.discard(cursor)
-            # The error's frames reference RocksDB's iterator, which would keep the database open as long as the error.
+            # The traceback references RocksDB's iterator, which would keep the database open while the error exists.
             raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None

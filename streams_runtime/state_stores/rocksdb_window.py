@@ -2,8 +2,8 @@
 
 On disk a key is the segment's number (8 bytes, big-endian), then the window key. The length of a segment follows from
 the retention. If a new version of an application has another retention, `open` moves the windows to segments of the
-new length. If the retention has become longer, `open` also lets the changelog be read again, because the changelog
-still has windows that the store had deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
+new length. If the retention has become longer, `open` also requests a new restore from the changelog, because the
+changelog still has windows that the store had deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
 
 Differs from Kafka: Kafka has a RocksDB for each segment; one RocksDB for each store takes less memory and opens faster.
 After a change of the retention, Kafka does not find the old windows (KAFKA-14491). After a restart, Kafka does not know

@@ -66,7 +66,7 @@ last round wait for the next commit, because processors change them again in eac
 
 
 class RecordContexts(Protocol):
-    """The context of the record that a task is processing. During a flush, the record that made the flushed change."""
+    """The context of the record that a task is processing; during a flush, of the record that made the change."""
 
     def record_context(self) -> ContextTuple: ...
 
