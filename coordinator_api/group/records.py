@@ -1,10 +1,10 @@
-"""The records of a group. The state of a group is what its records replay to; nothing else changes it.
+"""The records of a group. The state of a group is the result of replaying its records; nothing else changes it.
 
-A record is one small fact, and records have an order. `Group.handle` computes them, `Group.apply` takes them in, and
-the caller commits them in one transaction. `record_codec` writes each one as a JSON object, under the names of its
-class and fields, which therefore never change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: there one
-record holds a whole group; here a record is one change, and `snapshot` gives the shortest list that replays to the same
-state. Only a snapshot has the `...Restored` records.
+A record is one change, and records have an order. `Group.handle` computes them, `Group.apply` applies them, and the
+caller commits them in one transaction. `record_codec` writes each record as a JSON object, with the names of its class
+and fields as keys, so these names never change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: there one
+record holds a whole group; here a record is one change, and `snapshot` returns the shortest list that replays to the
+same state. Only a snapshot has the `...Restored` records.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason, RemovalReason
 
 FOLLOWS_BY_ITSELF = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
-"""Rebalances that follow from an earlier one. Approval of the earlier rebalance covers them, and a warm-up that has
-begun a rebalance begins no other while only such rebalances follow.
+"""The reasons of rebalances that follow from an earlier one. The approval of the earlier rebalance covers them. While
+only such rebalances follow, a warm-up that has triggered a rebalance triggers no other.
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
 
 REPORTED_REVISION = 1
-"""A group that is led elsewhere has one definition here. Each reported rebalance replaces its content."""
+"""The definition revision of a group that is led elsewhere. Each reported rebalance replaces the definition."""
 
 
 class IllegalTransition(AssignorFault):
-    """A record does not fit the state of its group, or the state breaks a rule: a bug, or a damaged log.
+    """A record does not fit the state of its group, or the state breaks an invariant: a bug, or a damaged log.
 
-    The message names the group and lists the last records that it took in.
+    The message names the group and lists the last records that the group applied.
     """
 
 
 class CoordinatorRecord(ABC):
-    """One change of a group. `apply` is the only place where state changes, for a live group and for one that is
-    replayed from the store. Source: `GroupMetadataManager.replay`.
+    """One change of a group. State changes only in `apply`, for a group in use and for a replay from the store.
+
+    Source: `GroupMetadataManager.replay`.
     """
 
     __slots__ = ()
@@ -66,26 +67,27 @@ class CoordinatorRecord(ABC):
     """Every type of record, by its stored name."""
 
     def __init_subclass__(cls) -> None:
-        CoordinatorRecord.types[cls.__name__] = cls  # `slots` makes each class a second time, and that one counts
+        # `dataclass(slots=True)` makes each class a second time, and the second class is the one in use
+        CoordinatorRecord.types[cls.__name__] = cls
 
     @abstractmethod
     def apply(self, image: GroupImage) -> GroupImage:
-        """The state after this record. Raises IllegalTransition."""
+        """Returns the state after this record. Raises IllegalTransition."""
 
     @abstractmethod
     def in_words(self) -> str:
         """The record in a few words, for the history of its group."""
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
-        """Change sessions and timers: this record led from `before` to `after`. Most records change none."""
+        """Update sessions and timers from `before` to `after`. Most records need no update."""
 
     def begun_generation(self) -> int | None:
-        """The generation that has begun, as the record shows: the one that it names. None when it names none."""
+        """A generation that has begun, by this record: the one that it names. None when it names none."""
         named: int | None = getattr(self, "generation_id", None)
         return named
 
     def known_member(self) -> str | None:
-        """The member that may work for the group, as the record shows; None when it shows none."""
+        """A member that may have tasks of the group, by this record; None when it names none."""
         return None
 
     def _expect(self, holds: bool, image: GroupImage) -> None:
@@ -95,7 +97,7 @@ class CoordinatorRecord(ABC):
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChanged(CoordinatorRecord):
-    """The group was declared, or declared differently. `revision`: 1, 2, 3 ..."""
+    """The definition of the group was created or changed. `revision`: 1, 2, 3 ..."""
 
     revision: int
     input_json: str
@@ -125,7 +127,7 @@ class DrainChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class LeverChanged(CoordinatorRecord):
-    """An operator set a lever (`is_on`), or took it back. A drain also ends by itself, when what it empties is gone."""
+    """An operator set a lever (`is_on`), or switched it off. A drain also ends by itself, when its target is gone."""
 
     lever: Lever
     is_on: bool
@@ -136,7 +138,8 @@ class LeverChanged(CoordinatorRecord):
         if name is LeverName.DRAIN:
             self._expect(self.is_on or self.lever.target in image.levers.drained, image)
             return after.with_nothing_approved()
-        if name is LeverName.PROMOTION:  # an operator who switches it on again asks for the warm-ups of now
+        # switching promotion on again allows another early rebalance for the present warm-ups
+        if name is LeverName.PROMOTION:
             return replace(after, promoted={})
         return after
 
@@ -175,7 +178,7 @@ class MemberSubscribed(CoordinatorRecord):
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """The generation that it joined for may have yet to begin; the one before it has begun."""
+        """The generation before the joined one, because the joined generation may not have begun."""
         return self.join.generation_id - 1
 
     def known_member(self) -> str | None:
@@ -184,8 +187,8 @@ class MemberSubscribed(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced(CoordinatorRecord):
-    """A newer incarnation of a static member took over its place and assignment; or the process of a dynamic one that
-    was away came back, then `group_instance_id` is None. The old member id is fenced.
+    """A newer incarnation of a static member took over its place and assignment; or the process of an absent dynamic
+    member came back, then `group_instance_id` is None. The old member id is fenced.
     """
 
     group_instance_id: str | None
@@ -199,7 +202,8 @@ class MemberReplaced(CoordinatorRecord):
         assert old is not None
         fenced = (*old.fenced_member_ids, self.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
         member = replace(old, member_id=self.new_member_id, fenced_member_ids=fenced)
-        if image.state is GroupState.PREPARING_REBALANCE:  # else it begins a rebalance, or its assignment still holds
+        # in other states the new member starts a rebalance, or keeps its assignment
+        if image.state is GroupState.PREPARING_REBALANCE:
             image = image.with_nothing_approved()
         return replace(image, members=image.members.without(self.old_member_id).with_member(member))
 
@@ -218,7 +222,7 @@ class MemberReplaced(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberAway(CoordinatorRecord):
-    """A member left, and its place waits for its process to come back until `until_ms`."""
+    """A member left, and its place is kept for its process until `until_ms`."""
 
     member_id: str
     until_ms: int
@@ -320,10 +324,10 @@ class GroupEmptied(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceCompleted(CoordinatorRecord):
-    """Stable: what the rebalance decided.
+    """Stable: the rebalance was completed.
 
-    `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: which of a member's standby
-    tasks are warm-ups; members without any may be left out.
+    `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: by member, the warm-ups among
+    its standby tasks; members without any may be left out.
     """
 
     generation_id: int
@@ -379,8 +383,8 @@ class RebalanceHeld(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalanceEnded(CoordinatorRecord):
-    """The rebalance waits no more. If it is carried out, the next record completes it. `decision`: who ended the
-    wait and why; by nobody when time did, or another rebalance.
+    """The wait for approval ended. If the rebalance is carried out, the next record completes it. `decision`: the
+    caller and reason of the end; no caller for the time limit or another rebalance.
     """
 
     generation_id: int
@@ -398,13 +402,13 @@ class HeldRebalanceEnded(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceKept(CoordinatorRecord):
-    """The generation is computed again, with every task kept where it is that has a living owner."""
+    """The generation is computed again, with every task of a live owner kept in place."""
 
     generation_id: int
     because: KeptBecause
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """In a snapshot the group may be in any state."""
+        """A snapshot has this record in any state of the group, so the state is not checked."""
         self._expect(self.generation_id == image.generation_id, image)
         self._expect(image.held is None and image.kept_because is None, image)
         return replace(image, kept_because=self.because)
@@ -417,7 +421,7 @@ class RebalanceKept(CoordinatorRecord):
 class RebalanceLedElsewhere(CoordinatorRecord):
     """Stable: another leader ran a rebalance and reported it. A `MemberReported` for each member follows.
 
-    `led_by`: who leads the group. `input_json`: what that leader knew; it stands in for a definition.
+    `led_by`: the leader of the group. `input_json`: the input of that leader; it replaces a definition.
     """
 
     led_by: str
@@ -427,7 +431,7 @@ class RebalanceLedElsewhere(CoordinatorRecord):
     end: RebalanceEnd
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """The whole state is what this report says. Nothing of an earlier report is left."""
+        """Makes the whole state from this report. Nothing of an earlier report is kept."""
         new = image.state is GroupState.EMPTY and image.revision == 0
         self._expect(new or (image.led_by is not None and self.generation_id > image.generation_id), image)
         cause = RebalanceCause(RebalanceReason.LED_ELSEWHERE)
@@ -451,7 +455,7 @@ class RebalanceLedElsewhere(CoordinatorRecord):
 class MemberReported(CoordinatorRecord):
     """A member of a rebalance that was led elsewhere, in the order in which its leader received the members.
 
-    `assignment`: None for none, and when an `AssignmentsPacked` follows.
+    `assignment`: None for a member without one, and when an `AssignmentsPacked` follows.
     """
 
     member_id: str
@@ -460,7 +464,7 @@ class MemberReported(CoordinatorRecord):
     warm_ups: tuple[TaskId, ...]
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Its timeouts are unknown here, and 0: the coordinator that leads the group keeps its session."""
+        """Adds the member. Its timeouts are unknown here and set to 0: its leader keeps its session."""
         self._expect(image.led_by is not None and self.member_id not in image.members, image)
         join = LastJoin(
             group_instance_id=self.member.group_instance_id,
@@ -484,7 +488,7 @@ class MemberReported(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GroupDeleted(CoordinatorRecord):
-    """Dead."""
+    """Dead: the group was deleted."""
 
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(image.state is GroupState.EMPTY or image.led_by is not None, image)
@@ -496,7 +500,9 @@ class GroupDeleted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GroupRestored(CoordinatorRecord):
-    """In a snapshot: where the group stands. `definition_revision`: the one that the current rebalance started from."""
+    """In a snapshot: the state of the group. `definition_revision`: the revision that the current rebalance started
+    from.
+    """
 
     state: GroupState
     generation_id: int
@@ -536,7 +542,7 @@ class LastRebalanceRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRestored(CoordinatorRecord):
-    """In a snapshot: what follows from the rebalance of this generation needs no approval."""
+    """In a snapshot: follow-up and probing rebalances of this generation's rebalance need no approval."""
 
     generation_id: int
 
@@ -549,7 +555,9 @@ class ApprovalRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class WarmUpsPromoted(CoordinatorRecord):
-    """A rebalance is to begin because these warm-ups, by member, have caught up. In a snapshot: all such that count."""
+    """A rebalance will begin because these warm-ups, by member, have caught up. In a snapshot: all of
+    `image.promoted`.
+    """
 
     warm_ups: Mapping[str, tuple[TaskId, ...]]
 
@@ -568,7 +576,7 @@ class WarmUpsPromoted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberRestored(CoordinatorRecord):
-    """In a snapshot: one member with all that the group remembers of it, in the order of joining.
+    """In a snapshot: one member with its whole state, in the order of joining.
 
     An assignment that shares bytes with others comes in an `AssignmentsPacked`.
     """
@@ -593,8 +601,8 @@ class MemberRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsPacked(CoordinatorRecord):
-    """The assignments of members that the records before it have named without one: in a snapshot, or in a report of a
-    rebalance that was led elsewhere. So the part that all of them share is stored once.
+    """The assignments of members that earlier records have named without one: in a snapshot, or in a report of a
+    rebalance that was led elsewhere. The part that the assignments share is thus stored once.
     """
 
     assignments: PackedAssignments
