@@ -365,8 +365,8 @@ class CoordinatorLease:
             self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)
 
     def _take_in(self, actions: list[Action]) -> None:
-        """Carry out at once the actions that need no statement first. The remaining actions replace those that were
-        left from the last poll.
+        """Carry out at once the actions that begin in this process, without the store. The remaining actions replace
+        those that were left from the last poll.
         """
         self._to_do.clear()
         for action in actions:
