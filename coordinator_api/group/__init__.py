@@ -1,4 +1,4 @@
-"""The group protocol as a pure state machine. It knows no clock, no store, no HTTP and no threads.
+"""The group protocol as a pure state machine. It uses no clock, no store, no HTTP and no threads.
 
 The loop of the caller, for one group. It runs `handle` and `apply` without an await between them:
 

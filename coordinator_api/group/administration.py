@@ -133,8 +133,9 @@ def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) ->
 
 
 def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
-    """Set a lever or switch it off. A second request to set a lever changes nothing, so the first decision stays; but a
-    new time limit applies, also to a rebalance that is held already.
+    """Set a lever or switch it off. A second request to set promotion or a pause changes nothing, so the first decision
+    stays. A second request to set a hold or a rejoin grace replaces the first; a new time limit also applies to a
+    rebalance that is already held.
 
     Members that are away keep their deadline, unless the grace is switched off. Answers to heartbeats tell members of a
     pause.
@@ -192,8 +193,8 @@ def _end_instance_drain(step: GroupTransition, event: events.SetInstanceDrain) -
 def end_drains_of_gone(step: GroupTransition, before: GroupImage) -> None:
     """End the drains whose instance or member is gone. Call it after each event while there is any drain.
 
-    If a member was removed, a rebalance has already begun. If a static member was restarted, none has: start one, so
-    that the member may get tasks again. `before`: the state before the event.
+    If a member was removed, a rebalance has already begun. If a static member was restarted, no rebalance has begun:
+    start one, so that the member may get tasks again. `before`: the state before the event.
     """
     if not any(_may_leave_instance(record, before) for record in step.records):
         return
@@ -282,8 +283,8 @@ def shortened(names: Sequence[str], most: int, separator: str = ", ") -> str:
 
 
 def _of_clusters(running: Mapping[str, str], declared: Mapping[str, str]) -> Iterator[str]:
-    """Compares the clusters only if both definitions name an address. Members do not read a cluster that a definition
-    only describes; without an address, the only cluster of the service is meant.
+    """Yields the difference of the clusters, if both definitions name an address. Members do not read a cluster that a
+    definition only describes; without an address, the only cluster of the service is meant.
     """
     before, after = running.get(_SERVERS), declared.get(_SERVERS)
     if before is None or after is None or not _brokers(before).isdisjoint(_brokers(after)):

@@ -73,8 +73,8 @@ class GroupDescription:
 def describe(
     group_id: str, image: GroupImage, sessions: Mapping[str, Session], committed_sessions: Mapping[str, Session]
 ) -> GroupDescription:
-    """Describes the group. `sessions`: the sessions of the present members. `committed_sessions`: those of `image`, for
-    members that are gone since.
+    """Describes the group. `sessions`: the sessions of the present members. `committed_sessions`: the sessions of the
+    members of `image`, for members that are gone since.
     """
     last = image.last_rebalance
     present = last.end if last is not None and image.state is GroupState.STABLE else None

@@ -22,11 +22,11 @@ class DeclareGroup:
 
     `input_json`: the `input` object of rebalance/1 without members. The caller has validated it. Its spelling is
     canonical (sorted keys), because a definition counts as changed if this text has changed. If the group has members,
-    a changed definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. Both end
-    a drain of the group. `replaces_topology`: accept the definition even if members run another topology or use another
-    cluster; without it, such a definition is refused while the group has members. `declared_by`: the name of the
-    caller. `no_room`: the reason (a quota) for which a changed definition is refused; None when the quota allows it.
-    Answered with `Declared`.
+    a changed definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. Any PUT
+    ends a drain of the group. `replaces_topology`: accept the definition even if members run another topology or use
+    another cluster; without it, such a definition is refused while the group has members. `declared_by`: the name of
+    the caller. `no_room`: the reason (a quota) for which a changed definition is refused; None when the quota allows
+    it. Answered with `Declared`.
     """
 
     input_json: str
@@ -115,8 +115,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeat:
-    """One heartbeat for all members of a process. `connection_id`: the service's number of the connection that it came
-    on; None for a connection that is not watched. `is_recheck`: the service asks again for a heartbeat whose answer it
+    """One heartbeat for all members of a process. `connection_id`: the service's number of the heartbeat's connection;
+    None for a connection that is not watched. `is_recheck`: the service asks again for a heartbeat whose answer it
     holds; this does not restart the session timeout. Answered with `ProcessHeartbeatAnswered`.
     """
 
@@ -210,7 +210,7 @@ class AssignmentComputed:
 class TopicsSeen:
     """The topics of the group's cluster, from a poll. `topics`: as in `AssignmentComputed`, for the present definition.
 
-    Starts a rebalance if they differ from the topics of the last rebalance. Answered with `Accepted`.
+    The event starts a rebalance if these topics differ from those of the last rebalance. Answered with `Accepted`.
     """
 
     topics: Mapping[str, int]

@@ -3,8 +3,8 @@
 A heartbeat and a fetch change no durable state. So they are answered at once from the last committed state, while other
 events of the group wait for the store, and they restart the session timeout at the moment of their arrival. They update
 the group's `Liveness`, which belongs to the working state. The working state may be ahead of the committed state: a
-member that has just been removed there has no session any more, and its requests update none. Once all members have
-acknowledged their assignments, a follow-up rebalance that the leader asked for is due.
+member that has just been removed there has no session any more, and its requests update no session. Once all members
+have acknowledged their assignments, a follow-up rebalance that the leader asked for is due.
 
 The same rules fence or refuse members that join:
 

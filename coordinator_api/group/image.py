@@ -65,8 +65,8 @@ class ClassicGroupMember:
 class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     """Member id to member, in the order of joining. Also finds a member by its other names.
 
-    Images share it, so it must not be changed: each method below returns a changed copy. A copy of 5,000 members takes
-    about 30 microseconds.
+    Images share this mapping, so it must not be changed: each method below returns a changed copy. A copy of 5,000
+    members takes about 30 microseconds.
     """
 
     __slots__ = ("_away", "_joined", "_names")
@@ -179,7 +179,7 @@ def packed_assignments(assignments: SharedAssignments) -> PackedAssignments:
 
 
 def unpacked_assignments(packed: bytes) -> PackedAssignments:
-    """Returns the assignments of their stored form. Raises InputError."""
+    """Returns the assignments from their stored form. Raises InputError."""
     return PackedAssignments(unpack(decompress(packed, MAX_UNPACKED_BYTES)).parts, packed)
 
 

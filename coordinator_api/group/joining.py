@@ -16,8 +16,8 @@ come back:
 - A member that is away stays in the group with its assignment. Neither the join phase of a rebalance nor the fetches
   after it wait for this member. Its own requests are refused, because a process that left sends none.
 - A dynamic member comes back by a first join with its client id and its process id, a static member by its group
-  instance id. It keeps its assignment if the group is stable, no rebalance ran meanwhile, and no input of a rebalance
-  has changed. Otherwise its join starts a rebalance.
+  instance id. The member keeps its assignment if the group is stable, no rebalance ran meanwhile, and no input of a
+  rebalance has changed. Otherwise its join starts a rebalance.
 - A rebalance that runs meanwhile treats the member as if it still held its assigned tasks (`subscription_now`). A
   process whose members are all away gets no new tasks (`assignor.task_assignors.steering.away`), so the tasks of a
   failed process go to running processes.
@@ -25,9 +25,9 @@ come back:
   an operator drains, and members without an assignment.
 - A crash is not a leave: session timeouts and broken connections work as without a grace, and the tasks fail over at
   once.
-- The deadline is the end of the member's session, so one timer serves both. The deadline is recorded, so a restart of
-  the coordinator does not extend it. If all members are away, each is removed at its deadline, and the group becomes
-  empty.
+- The end of the grace is the end of the member's session, so the session timer covers the grace. This deadline is
+  recorded, so a restart of the coordinator does not extend it. If all members are away, each is removed at its
+  deadline, and the group becomes empty.
 
 Kafka has no counterpart of the grace. Nearest are static members (KIP-345), but Kafka cannot tell the absence of a
 static member from its failure.
@@ -290,9 +290,9 @@ def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember
 
 
 def _refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Rejected | None:
-    """None unless the join names an incarnation that is lower than that of the member's last join.
+    """Returns a refusal if the join has a lower incarnation than the member's last join; else None.
 
-    Differs from Kafka, which knows no incarnations.
+    Differs from Kafka, which has no incarnations.
     """
     known = member.last_join.incarnation
     if event.incarnation is None or known is None or event.incarnation >= known:

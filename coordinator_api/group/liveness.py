@@ -146,6 +146,7 @@ class MemberConnections:
     def _due_ms(self, lost_ms: int, grace_ms: int) -> int:
         if self.came_back_ms is None or lost_ms > self.came_back_ms:
             return lost_ms + grace_ms
+        # broken before the other connections came back: the extra wait is as long as the absence so far
         return self.came_back_ms + max(grace_ms, self.came_back_ms - lost_ms)
 
 
@@ -238,7 +239,7 @@ class Liveness:
         return tuple(sorted(member_id for key in due for member_id in self.connections.members[key]))
 
     def next_timer_ms(self, image: GroupImage) -> int | None:
-        """The earliest time at which a `Tick` may find something to do; None for never."""
+        """The earliest time at which a timer may be due and a `Tick` is needed; None for never."""
         if image.led_by is not None:
             return None
         due: list[int | None] = []
@@ -295,7 +296,7 @@ class Liveness:
         self.sessions[new_member_id] = Session(now_ms, timeout_ms)
 
     def await_joins(self, image: GroupImage, now_ms: int) -> None:
-        """Start the wait for joins. Members need not fetch the result of the rebalance before any more."""
+        """Start the wait for joins. Members need not fetch the result of the previous rebalance any more."""
         self.fetch_due_ms, self.unfetched = None, {}
         if image.initial:
             self.join_timer = _initial_delay(image, self.limits.initial_rebalance_delay_ms, now_ms)

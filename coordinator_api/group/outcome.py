@@ -93,7 +93,9 @@ class ProcessHeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentReady:
-    """`assignment`: ConsumerProtocolAssignment. `followup`: another rebalance starts once all members have fetched."""
+    """The member's assignment. `assignment`: ConsumerProtocolAssignment. `followup`: another rebalance starts once all
+    members have fetched.
+    """
 
     generation_id: int
     assignment: AssignmentParts

@@ -82,12 +82,12 @@ class CoordinatorRecord(ABC):
         """Update sessions and timers from `before` to `after`. Most records need no update."""
 
     def begun_generation(self) -> int | None:
-        """A generation that has begun, by this record: the one that it names. None when it names none."""
+        """The generation that this record names, which has begun; None when it names none."""
         named: int | None = getattr(self, "generation_id", None)
         return named
 
     def known_member(self) -> str | None:
-        """A member that may have tasks of the group, by this record; None when it names none."""
+        """The member that this record names, which may have tasks of the group; None when it names none."""
         return None
 
     def _expect(self, holds: bool, image: GroupImage) -> None:
@@ -114,7 +114,7 @@ class DefinitionChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class DrainChanged(CoordinatorRecord):
-    """`draining`: whether heartbeats ask members to stop."""
+    """The drain of the group began or ended. `draining`: whether heartbeats ask members to stop."""
 
     draining: bool
 

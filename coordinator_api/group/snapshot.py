@@ -22,7 +22,7 @@ The repair of a damaged log (`plan_repair`) keeps the records before the damage:
   readable record or recorded rebalance; one for each unreadable record, because each may have begun a generation; and
   `LOST_GENERATIONS`, because the damaged log may come from a backup, after which the group had more generations. If the
   snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is added.
-- A group that is led elsewhere keeps the members of its last whole report, because this coordinator does not lead them.
+- A group that is led elsewhere keeps the state of its last whole report, because its members do not join here.
 """
 
 from __future__ import annotations
@@ -238,8 +238,7 @@ def plan_repair(
     known = [each for record in decoded if record is not None and (each := record.begun_generation()) is not None]
     given_out = max((image.generation_id, *known, *recorded_generations))
     if not any(isinstance(record, GroupRestored) for record in decoded) and records[0].number > 1:
-        # the snapshot lost its generation: each generation before it has a record number of its own, except skipped
-        # ones
+        # the snapshot lost its generation: each generation before it has a record of its own, unless it was skipped
         by_number = records[0].number - 1 if records[0].number < JAVA_INT_MAX else 0
         given_out = max(given_out, by_number) + PASSED_OVER_BEFORE
     if image.led_by is None:

@@ -129,8 +129,8 @@ class CoordinatorLease:
         return self._holder.owned.get(group_id, 0)
 
     async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
-        """Returns the place of the group: its owner, as of rows read after this call began, or of older rows after
-        LONGEST_POLL_WAIT_S. A group that is Here is open.
+        """Returns `Here`, `Elsewhere` or `NoSuchGroup` for the group, by rows that were read after this call began, or
+        by older rows after LONGEST_POLL_WAIT_S. A group that is `Here` is open.
 
         Raises LeaseEnded. Raises GroupIsLoading when the group is not open anywhere after LONGEST_OPENING_WAIT_S.
         """
@@ -182,7 +182,7 @@ class CoordinatorLease:
 
     @contextmanager
     def creating(self, group_id: str) -> Iterator[None]:
-        """Within the block, this group is not taken, even if its row says that this coordinator owns it."""
+        """Within the block, this group is not taken, even if its row names this coordinator as the owner."""
         self._creating[group_id] = self._holder.coordinator_id
         try:
             yield
@@ -190,7 +190,7 @@ class CoordinatorLease:
             del self._creating[group_id]
 
     def created(self, group_id: str, epoch: int) -> None:
-        """The group was declared here, and stored in this epoch, within `creating`."""
+        """Note that the group was created here within `creating`, and stored in this epoch."""
         if self._creating[group_id] != self._holder.coordinator_id:
             self._groups.lose(group_id)  # the row of this coordinator was deleted since the group was stored
             return
@@ -304,7 +304,7 @@ class CoordinatorLease:
             self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self._url)
 
     async def _poll(self) -> None:
-        """Raises StoreError."""
+        """Sends one poll, and begins the actions that follow from it. Raises StoreError."""
         async with self._store_turn:
             coordinator_id = self._holder.coordinator_id
             assert coordinator_id is not None, "it has entered"

@@ -38,8 +38,8 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Give an own group to another coordinator: close the group, then change its row. The group counts as not here as
-    soon as this action exists.
+    """Give an own group to another coordinator: close the group, then change its row. From this decision on, the group
+    does not count as here.
     """
 
     group_id: str
@@ -78,7 +78,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The lease of the group's owner has expired, or the group has none: a coordinator is about to take it."""
+    """The lease of the group's owner has expired, or the group has no owner: a coordinator is about to take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,7 @@ def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Col
     loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]
     others = [(load, each) for each, load in loads.items() if each != me]
+    # equal loads are ordered by id, so that only one coordinator counts as the most loaded
     if not others or silent or (mine, me) < max(others) or mine * len(loads) <= TOLERANCE * sum(loads.values()):
         return None
     least, to = min(others)

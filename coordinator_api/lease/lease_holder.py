@@ -228,12 +228,12 @@ class LeaseHolder:
         return self._expiry.may_answer(now_ms)
 
     def has_changed(self, group_id: str) -> bool:
-        """Whether this coordinator took, gave, created or deleted the group after the newest poll."""
+        """Whether this coordinator took, handed over, created or deleted the group after the newest poll."""
         return group_id in self._done_since
 
     def whereabouts(self, group_id: str) -> Whereabouts:
-        """The place of a group, as of the newest poll and later changes here. `Here` does not mean that the lease is
-        valid.
+        """Returns the owner of a group, as of the newest poll and later changes here. `Here` does not mean that the
+        lease is valid.
         """
         if group_id in self._owned:
             return Here(self._owned[group_id])
@@ -293,6 +293,7 @@ class LeaseHolder:
     @property
     def _polls_before_renewal(self) -> int:
         """The consecutive answers that have to come in time before the row is renewed."""
+        # 0, 1, 2, 4, 4, ... polls after 0, 1, 2, 3, 4, ... late renewals
         return min(MOST_POLLS_BEFORE_RENEWAL, (1 << self._late_renewals) // 2)
 
     def _answered(self, *, in_time: bool) -> None:

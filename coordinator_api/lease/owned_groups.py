@@ -91,7 +91,7 @@ class GroupLease:
             self.check_lease()
 
     def end(self) -> None:
-        """End the period: nothing more is answered from this memory of the group."""
+        """End the period: from now on, `check` refuses answers from the group's memory."""
         self.has_ended, self.is_certain = True, False
 
     def was_lost(self) -> None:

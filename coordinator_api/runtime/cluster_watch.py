@@ -41,8 +41,8 @@ HandIn = Callable[[Event], Awaitable[object]]
 
 
 class RepeatedWatch(ABC):
-    """Polls repeatedly while the state of the group requires it. Call `follow` after every event in or out of state
-    Stable. `hand_in` gets the findings.
+    """Polls repeatedly while the state of the group requires it. Call `follow` after every event that begins or ends in
+    state Stable. `hand_in` gets the findings.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class ClusterWatch(RepeatedWatch):
         assert image.input_json is not None, "only declared groups have rebalances"
         try:
             topics = await self._runner.topics(image.input_json)
-        except Exception as error:  # whatever a provider raises: the watch goes on
+        except Exception as error:  # any error of a provider: the watch continues
             self._standing.failed(error)
             return
         self._standing.answered()
@@ -164,7 +164,7 @@ class WarmUpWatch(RepeatedWatch):
             return  # without all reports, a poll of the cluster could not show that they have caught up
         try:
             snapshot = await self._runner.seen_now(image.input_json)
-        except Exception as error:  # whatever a provider raises: the watch goes on
+        except Exception as error:  # any error of a provider: the watch continues
             self._standing.failed(error)
             return
         caught_up = await asyncio.to_thread(all_caught_up, image, sums, snapshot)

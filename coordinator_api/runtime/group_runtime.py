@@ -148,8 +148,8 @@ class GroupRuntime:
         return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
     async def handle(self, event: Event, recording: Recording | None = None, tenant: str = "") -> Response:
-        """Handles an event. Raises StoreError when its records could not be committed: then the event counts as not
-        handled.
+        """Handles an event. Raises StoreError when its records could not be committed: then the caller must not treat
+        the event as handled.
 
         The event is handled even if its caller is cancelled. `recording`: the recording of a `ReportRebalance`, stored
         with it if the rebalance is new. `tenant`: the tenant whose quotas apply (`admission.Quotas`).
@@ -315,8 +315,8 @@ class GroupRuntime:
         return answer.response
 
     async def _read_again(self) -> None:
-        """Put an event, because any event first reads an uncertain group again. All requests that wait share one
-        event.
+        """Put an event into the queue, which reads an uncertain group again before any event. All waiting requests
+        share one event.
         """
         if self._reading_again is None or self._reading_again.done():
             self._reading_again = self._queue.put(events.Tick())

@@ -13,8 +13,8 @@ could disagree about the members.)
 A held request costs a future. `wake` asks the group again for each held request, and answers only if the answer has
 changed.
 
-A page is notified of a commit, and then requests its data. A commit calls `Watching.changed` once, which costs one
-dictionary lookup if there is no watcher. A watcher is notified once for all changes since its last call, so
+A page is notified of a commit, and then requests its data. A commit calls `Watching.changed` once, which costs two
+dictionary lookups if there is no watcher. A watcher is notified once for all changes since its last call, so
 notifications do not accumulate.
 
 If the connection of a caller breaks, its wait ends. `GroupsOfConnections` notifies the groups of the members on that

@@ -134,7 +134,7 @@ def _refuse_unknown(found: str, where: str) -> None:
 
 
 async def _header(connection: AsyncConnection, called: str) -> Header:
-    """Raises InputError for a database of another schema."""
+    """Returns the header of a backup. Raises InputError for a database of another schema."""
     found = await connection.run_sync(schema.version_of)
     if found is None:
         raise InputError("is not a coordinator's database: it has no schema version", called)

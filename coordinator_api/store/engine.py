@@ -282,7 +282,7 @@ class HostsInTurn:
 
 
 def _asyncpg_in_turn() -> HostsInTurn:
-    """Raises ModuleNotFoundError."""
+    """Returns asyncpg's function to connect, with a failover between hosts. Raises ModuleNotFoundError."""
     import asyncpg  # type: ignore[import-untyped]
 
     goes_on_after = (
@@ -324,8 +324,8 @@ def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
 
 
 def begin_writing(engine: AsyncEngine) -> sqlite.Begin:
-    """Returns a function that begins a write transaction. On SQLite, it waits for the write lock at the begin, not at
-    the first write.
+    """Returns a function that begins a write transaction. On SQLite, the transaction waits for the write lock when it
+    begins, not at its first write.
     """
     if engine.dialect.name == "sqlite":
         return engine.execution_options(**{sqlite.TAKES_WRITE_LOCK: True}).begin

@@ -66,6 +66,7 @@ NEVER_EXPIRES = LeaseTimes(math.inf, math.inf)
 
 def lease_times(lease_timeout_ms: int) -> LeaseTimes:
     """Returns the times for a `lease.timeout.ms`: the time within which others serve the groups of a crashed owner."""
+    # others observe a row for 2/3 * MARGIN = 0.7 of the timeout; the rest is for their next poll, take and opening
     return LeaseTimes(lease_timeout_ms / 12, lease_timeout_ms * 2 / 3)
 
 

@@ -54,7 +54,9 @@ def pack_whole_document(document: Mapping[str, object]) -> bytes:
 
 
 def expanded(stored: bytes) -> Iterator[bytes]:
-    """The rebalance/1 document as JSON, in chunks that belong to one member each. Raises InputError, DecodeError."""
+    """Yields the rebalance/1 document as JSON, in chunks that belong to one member each. Raises InputError,
+    DecodeError.
+    """
     if stored.startswith(_GZIP_MAGIC):
         yield from _gunzipped(stored)
         return
@@ -67,7 +69,9 @@ def expanded(stored: bytes) -> Iterator[bytes]:
 
 
 class RecordedDocument(NamedTuple):
-    """`document`: rebalance/1 without the assignments of its output, which are in `assignments`."""
+    """A recorded rebalance in two parts. `document`: rebalance/1 without the assignments of its output, which are in
+    `assignments`.
+    """
 
     document: dict[str, object]
     assignments: Mapping[str, bytes]

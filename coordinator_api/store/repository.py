@@ -9,8 +9,8 @@ concurrently, and of two writes of one group the second waits for the group's ro
 `sqlite.OpenFile` checks an SQLite file after each transaction, before the caller goes on. Loading a log checks its
 checksums (`stored_logs`).
 
-`groups.stored_bytes` is the number of characters of a group's records, which are ASCII, and of the bytes of its
-recorded rebalances. It changes in the transaction that writes them.
+`groups.stored_bytes` is the sum of the characters of a group's records, which are ASCII, and the bytes of its recorded
+rebalances. Each transaction that changes them updates the sum.
 """
 
 from __future__ import annotations

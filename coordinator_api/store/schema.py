@@ -73,7 +73,7 @@ group_records = sa.Table(
     sa.Column("group_id", sa.ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
     sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("body", sa.Text, nullable=False),
-    # `stored_logs.checksum`
+    # computed by `stored_logs.checksum`
     sa.Column("checksum", sa.BigInteger, nullable=False),
     # whether it is the last record of its transaction
     sa.Column("ends_commit", sa.Boolean, nullable=False),

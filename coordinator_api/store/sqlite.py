@@ -289,7 +289,8 @@ class FileDamage:
         return None if answer == "ok" else " ".join(str(answer).split())
 
     def _ask(self, statement: str, option: str) -> object:
-        # the file is opened by SQLite only: if this process opened it as well, closing it would drop SQLite's own locks
+        # let SQLite open the file: if this process opened and closed it itself, the system would drop SQLite's locks on
+        # it
         uri = f"file:{quote(str(self._file))}?{option}"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
             self._connection = connection

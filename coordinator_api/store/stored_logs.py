@@ -164,7 +164,7 @@ async def _records(connection: AsyncConnection, group_id: str, sequence: int) ->
     except DamagedDatabase:
         pass
     numbers = select(group_records.c.sequence).where(present).order_by(group_records.c.sequence)
-    try:  # the index alone answers this
+    try:  # this query reads only the index, which may be intact
         known = [row[0] for row in await _rows(connection, numbers)]
     except DamagedDatabase:
         return await _without_index(connection, group_id, sequence)

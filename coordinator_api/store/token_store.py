@@ -23,7 +23,7 @@ _LONGEST_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """`created_by`: the name of the caller that created it."""
+    """A token in the database. `created_by`: the name of the caller that created it."""
 
     entry: TokenEntry
     created_ms: int
@@ -79,7 +79,7 @@ class TokenStore:
 
 
 def _stored_token(row: Mapping[Any, Any]) -> StoredToken:
-    """Raises StoreError for a right that this release does not know."""
+    """Returns the token of a row. Raises StoreError for a right that this release does not know."""
     if row["right"] not in list(Right):
         raise StoreError(
             f"the token {row['name']} in the database (setting database.url) has the right {row['right']!r}, which "

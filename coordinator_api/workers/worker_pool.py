@@ -84,7 +84,7 @@ class WorkerPool:
         """Runs `function(*arguments)` in a worker process, and returns or raises its result.
 
         `function`: a function of a module, not a local one. Arguments and results are pickled: keep them small.
-        `limit_ms`: time limit of the job from its begin. Raises JobTookTooLong, WorkerDied, WorkersUnavailable,
+        `limit_ms`: time limit of the job from its start. Raises JobTookTooLong, WorkerDied, WorkersUnavailable,
         PoolClosed; JobFailed in place of an error that cannot be pickled.
         """
         job = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
