@@ -38,6 +38,7 @@ its history.
 """
 
 _COMPUTED_NEXT = (GenerationStarted, RebalanceKept)
+"""The records after which a rebalance has to be computed."""
 
 
 class Group:

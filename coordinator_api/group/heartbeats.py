@@ -149,7 +149,7 @@ def _fenced(member_id: str) -> Rejected:
 
 
 def _note(liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answered: Response, now_ms: int) -> None:
-    """Update sessions from `event`. `answered`: the answer to it."""
+    """Update sessions from `event`. `answered`: the answer to `event`."""
     match event:
         case Heartbeat():
             assert isinstance(answered, HeartbeatAnswered)

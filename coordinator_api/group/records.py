@@ -43,6 +43,7 @@ only such rebalances follow, a warm-up that has triggered a rebalance triggers n
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
+"""The ends of a wait for approval after which the held rebalance is completed."""
 
 REPORTED_REVISION = 1
 """The definition revision of a group that is led elsewhere. Each reported rebalance replaces the definition."""

@@ -113,7 +113,7 @@ class CoordinatorLease:
         self._running: asyncio.Task[None] | None = None
         self._serves = self._is_leaving = self._has_left = False
 
-    # --- questions
+    # --- lookups
 
     def check(self) -> None:
         """Raises LeaseEnded when this coordinator may not answer now, because others may own its groups."""
@@ -204,7 +204,7 @@ class CoordinatorLease:
         self._logger.warning("group_lost", group=group_id, why="a write was refused")
         self._request_poll()
 
-    # --- from the start to the end
+    # --- start and stop
 
     async def start(self) -> None:
         """Insert this coordinator's row into the database, then take and open the groups that no coordinator owns.

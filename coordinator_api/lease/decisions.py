@@ -89,7 +89,7 @@ class NoSuchGroup:
 Whereabouts = Here | Elsewhere | Free | NoSuchGroup
 
 
-# --- which groups a coordinator takes and hands over
+# --- choice of the groups to take and to hand over
 
 TOLERANCE = 1.25
 """A coordinator hands a group over only if its load exceeds this multiple of its fair share."""

@@ -44,6 +44,7 @@ MOST_INTERVALS_COUNTED = 2
 """The renewal intervals that count, at most, of a gap between two polls."""
 
 SILENT_AFTER_INTERVALS = 3
+"""The renewal intervals after which a coordinator with an unchanged row gets no more groups."""
 
 WAITS_AT_MOST_INTERVALS = 2
 """The renewal intervals after which any coordinator takes a free group, whatever the plan is."""
@@ -278,7 +279,7 @@ class LeaseHolder:
         moves = hand_overs_of_all(self._known, self.coordinator_id, self._observed.silent())
         return [move for move in moves if opened.get(move.group_id) == move.epoch]
 
-    # --- the parts
+    # --- internals
 
     def _restart(self, now_ms: float) -> None:
         self._expiry = Expiry(self._times)

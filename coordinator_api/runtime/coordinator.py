@@ -280,7 +280,7 @@ class Coordinator:
                 self.quotas.give_back(group_id)
             return response
 
-    # --- as `GroupHost` of the lease
+    # --- the methods of `GroupHost`, for the lease
 
     async def open_owned(self, group_id: str, epoch: int) -> bool:
         """Open a group that this coordinator owns in this epoch. Returns whether the group exists. Raises

@@ -194,6 +194,7 @@ class EventQueue:
             waiting = self._next()
             now_ms = self._clock.now_ms()
             if isinstance(waiting.event, Tick):
+                # a heartbeat that has already arrived must be noted before a tick ends its member's session
                 await sockets_read()
             try:
                 outcome = self._durable.apply(waiting.event, now_ms, waiting.tenant)

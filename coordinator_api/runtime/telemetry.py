@@ -155,6 +155,7 @@ class GroupTelemetry:
 
 
 _WENT_BY_THEMSELVES = (RemovalReason.LEFT, RemovalReason.GRACE_ENDED)
+"""The reasons of removals after a leave. A group that is empty after such a removal was stopped on purpose."""
 _HELD_BACK = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR)
 """The outcomes after which tasks may have no owner. After any other outcome every task has one."""
 

@@ -128,7 +128,7 @@ def _busy() -> StoreBusy:
     )
 
 
-# --- whether the file is the one that was opened
+# --- identity and length of the file
 
 
 class OpenFile:
@@ -199,7 +199,7 @@ _LARGEST_PAGE = 65_536
 """The largest page size in bytes. It does not fit into its field of the header, which has 1 instead."""
 
 
-# --- whether the bytes of the file are damaged
+# --- damage to the bytes of the file
 
 _WAIT_S = 0.3
 """The longest wait of a caller for a running check. The check of a small file takes some milliseconds."""
@@ -300,7 +300,7 @@ class FileDamage:
                 self._connection = None
 
 
-# --- whether the write-ahead log that an earlier process left is whole
+# --- damage to the write-ahead log of an earlier process
 
 _LOG_HEADER = struct.Struct(">8I")
 _FRAME_HEADER = struct.Struct(">6I")

@@ -38,6 +38,7 @@ from coordinator_api.workers.worker_process import ANSWER, COMMAND, END, FORK, L
 Result = TypeVar("Result")
 
 _ATTEMPTS = 3
+"""The attempts to start a job, because an idle worker may have died since its last job."""
 
 LARGE_BYTES = 256 * 1024 * 1024
 """A worker that has more memory than this after a job is replaced."""

@@ -35,6 +35,7 @@ LENGTH = struct.Struct(">Q")
 """The length prefix of each message. A worker first sends an empty message when it has received a whole job."""
 
 _ASK_KERNEL_FIRST = "500"
+"""The `oom_score_adj` of workers: when memory is short, the kernel kills a worker before the serving process."""
 _COLLECTED_AFTER = 1_000_000
 """The number of new objects after which the garbage collector runs. A job makes millions of objects that live to its
 end: the default of 700 doubled the time of jobs.
