@@ -141,8 +141,8 @@ def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
 
 
 def _is_shared(assignment: AssignmentParts | None) -> bool:
-    """Whether the assignment shares bytes with others. Others stay with their member, for example those of a failed
-    rebalance.
+    """Whether the assignment shares bytes with others. An assignment that shares none, for example after a failed
+    rebalance, stays with its member.
     """
     return assignment is not None and bool(assignment.shared)
 

@@ -144,7 +144,9 @@ Observed = TypeVar("Observed")
 def _counted_on(
     before_ms: Mapping[Observed, float], present: Iterable[Observed], gap_ms: float
 ) -> dict[Observed, float]:
-    """Returns the time for which each item of `present` has been there: `before_ms` + `gap_ms`, or 0 for a new item."""
+    """Returns the time for which each item of `present` has been present: `before_ms` + `gap_ms`, or 0 for a new
+    item.
+    """
     return {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in present}
 
 

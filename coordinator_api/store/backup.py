@@ -196,8 +196,8 @@ async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict
 async def restore(settings: Settings, file: Path, *, keep_members: bool, progress: Progress) -> Done:
     """Read and check `file` completely, and then restore it into the database, which has to be empty.
 
-    `keep_members`: nothing happened after the backup. Without it, each group begins without members, in a generation
-    above any that it may have had since (`group/snapshot.py`).
+    `keep_members`: True if nothing was written after the backup. If False, each group begins without members, in a
+    generation above any that it may have had since (`group/snapshot.py`).
 
     Raises InputError, StoreError; StoreInUse while a coordinator uses the database.
     """
