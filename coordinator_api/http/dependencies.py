@@ -257,7 +257,7 @@ async def run_on_document(
 
 
 def check_json(request: Request) -> None:
-    """Raises Problem if the body is not declared as JSON: a browser lets any web page send other types across sites
+    """Raises Problem if the body is not declared as JSON: a browser lets any web page send text or a form across sites
     without a preflight request.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
