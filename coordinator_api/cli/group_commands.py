@@ -165,7 +165,7 @@ def repair_log(
         bool, typer.Option("--execute", help="Carry out the repair. Without this, nothing is changed.")
     ] = False,
 ) -> None:
-    """Show the records that a repair of a damaged log keeps, or repair the log.
+    """Repair a damaged log, or show the effect of a repair.
 
     A repair keeps the records before the damage. The members join again by themselves.
     """

@@ -177,7 +177,7 @@ def hold(
 @levers.command("held", epilog=example("groups held orders"))
 @options_of(command=GroupCommand)
 def show_held(command: GroupCommand) -> None:
-    """Show the rebalance that waits, and the tasks that it would move."""
+    """Show the rebalance that waits, and its moves of tasks."""
     document = command.get(f"{command.path}/hold")
     show(document, lambda view: _held_text(command.group, document, view), command.format)
 
@@ -185,7 +185,10 @@ def show_held(command: GroupCommand) -> None:
 @levers.command("approve", epilog=example("groups approve orders --generation 12"))
 @options_of(command=OperatorCommand)
 def approve(command: OperatorCommand, generation: GenerationOption = None) -> None:
-    """Carry out the rebalance that waits, and the rebalances that follow from it."""
+    """Carry out the rebalance that waits.
+
+    This also approves the rebalances that follow from it.
+    """
     approved = command.send("POST", "/approve", generation=generation)["generation_id"]
     command.show({"approved": approved}, f"the rebalance of generation {approved} is carried out")
 

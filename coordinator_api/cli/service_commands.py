@@ -109,9 +109,9 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Write the database of a coordinator, which may be running, to a file.
+    """Write a coordinator's database to a file.
 
-    The file is a consistent snapshot of the database. It has only digests of tokens.
+    The coordinator may be running. The file is a consistent snapshot of the database. It has only digests of tokens.
     """
     from coordinator_api.store.backup import back_up
 

@@ -116,7 +116,7 @@ def list_tokens(calls: CoordinatorCalls, file: FileOption = None, format: Format
 def revoke_token(
     name: NameArgument, calls: CoordinatorCalls, file: FileOption = None, format: FormatOption = Format.TEXT
 ) -> None:
-    """Revoke a token: calls with this token are refused from then on.
+    """Revoke a token: calls with it are refused from then on.
 
     A coordinator notices a changed file within two seconds.
     """
