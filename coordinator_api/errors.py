@@ -43,7 +43,7 @@ class UnreadableGroup(CoordinatorFault):
 
 
 class LogIsIntact(CoordinatorFault):
-    """There is nothing to repair in the log of this group."""
+    """The log of this group can be read, so there is nothing to repair."""
 
     kafka_name = "INCONSISTENT_GROUP_PROTOCOL"
 

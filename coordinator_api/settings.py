@@ -147,8 +147,9 @@ class Settings(BaseSettings):
     `X-Forwarded-Prefix`.
     """
     forwarded_allow_ips: Annotated[Names, AfterValidator(_check_proxies)] = ("127.0.0.1", "::1")
-    """Addresses and networks of proxies whose `X-Forwarded-Prefix`, `X-Forwarded-Host` and `X-Forwarded-Proto` count,
-    separated by commas; `*` for all."""
+    """Addresses and networks of trusted proxies, separated by commas; `*` for all. Only these proxies may set
+    `X-Forwarded-Prefix`, `X-Forwarded-Host` and `X-Forwarded-Proto`.
+    """
     advertised_url: Annotated[OptionalText, AfterValidator(_check_advertised)] = None
     """On PostgreSQL: URL at which callers and other coordinators of the database reach this coordinator, as
     `https://coordinator-1:8080`. By default the address on which it listens.
@@ -165,7 +166,7 @@ class Settings(BaseSettings):
     group_initial_rebalance_delay_ms: Natural = 3_000
     """Wait of the first rebalance of an empty group for more members."""
     group_min_session_timeout_ms: Positive = 500
-    """Lowest session timeout a member may ask for (Kafka: 6000; here failover within a second counts)."""
+    """Lowest session timeout a member may ask for (Kafka: 6000; the low default allows failover within a second)."""
     group_max_session_timeout_ms: Positive = 1_800_000
     """Highest session timeout a member may ask for."""
     group_max_size: Positive = 10_000
@@ -198,7 +199,7 @@ class Settings(BaseSettings):
     longpoll_max_wait_ms: Natural = 60_000
     """Longest wait of one GET or heartbeat; a larger `wait_ms` is reduced to this value."""
     page_events_max_count: Natural = 1_000
-    """Most web pages that are kept up to date at one time; above, a page says so and tries again."""
+    """Most open web pages that are updated at one time; a page above this number shows a message and tries again."""
     page_store_queries: Literal["off", "on"] = "off"
     """on: operators may query a store by key on the page. The service then calls addresses of members."""
     page_store_token_file: Path | None = None
@@ -224,7 +225,7 @@ class Settings(BaseSettings):
     """Recorded rebalances kept for each group; the oldest are deleted first."""
     records_compaction_bytes: Annotated[int, Field(ge=1_024, le=JAVA_LONG_MAX)] = 524_288
     """A group's log is rewritten as one snapshot once it has grown to this size, and to twice the size of its last
-    snapshot. Another coordinator that takes the group reads all of it first."""
+    snapshot. Another coordinator that takes the group reads the whole log first."""
     sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = "FULL"
     """SQLite's durability: FULL survives power loss, NORMAL only a crash of the process."""
     sqlite_busy_timeout_ms: Natural = 5_000
@@ -249,8 +250,8 @@ class Settings(BaseSettings):
     ssl_ca_certs: Path | None = None
     """PEM file with the certificate authorities for the certificates of callers."""
     ssl_cert_reqs: Literal["none", "optional", "required"] = "none"
-    """Whether callers are asked for a certificate. `required`: a caller without a certificate cannot connect.
-    `optional`: a certificate that a caller sends has to be valid.
+    """Mode of client certificates. `none`: callers are not asked for a certificate. `required`: a caller without a
+    certificate cannot connect. `optional`: a certificate that a caller sends has to be valid.
     """
     sasl_oauthbearer_jwks_endpoint_url: OptionalText = None
     """URL of the keys of an OIDC issuer (http, https or file); tokens that this issuer has signed are accepted as well.
@@ -324,8 +325,8 @@ class Settings(BaseSettings):
 
 
 def is_root_path(path: str) -> bool:
-    """Whether a proxy may show the service below this path. Pages contain the path, so it may have no character of
-    HTML.
+    """Returns whether a proxy may show the service below this path. Pages contain the path, so it may have no HTML
+    character.
     """
     return len(path) <= _LONGEST_ROOT_PATH and _ROOT_PATH.fullmatch(path) is not None
 
@@ -346,7 +347,7 @@ def environment_name(field_name: str) -> str:
 
 
 def is_secret(field_name: str) -> bool:
-    """Whether the value is secret: a secret setting has no flag, and no error shows its value."""
+    """Returns whether the setting is secret: a secret setting has no flag, and no error shows its value."""
     field = Settings.model_fields.get(field_name)
     return field is not None and not field.repr
 

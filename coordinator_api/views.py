@@ -63,7 +63,7 @@ def sentence(text: str) -> str:
 
 
 def has_words(query: str, *texts: str) -> bool:
-    """Whether each word of the query occurs in one of the texts. Case does not matter."""
+    """Returns whether each word of the query occurs in one of the texts. Case does not matter."""
     text = _folded(" ".join(texts))
     return all(word in text for word in _folded(query).split())
 

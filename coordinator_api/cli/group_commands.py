@@ -108,7 +108,7 @@ def list_groups(calls: CoordinatorCalls, output: ResultOutput) -> None:
 def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: ResultOutput) -> None:
     """Show a group's state, its members and its tasks.
 
-    Every copy of a task has a line, with its role and its lag. Advice stands at the top.
+    Every copy of a task has a line, with its role and its lag. Advice for the operator is at the top.
     """
     output.show(lambda: calls.get(group_path(group)), _group_description)
 

@@ -1,6 +1,6 @@
-"""The levers among the commands of `assignor groups`: what operators set or start beside Kafka's behaviour.
+"""The levers among the commands of `assignor groups`: operator commands that Kafka does not have.
 
-Each says why with `--reason`, for the coordinator's audit log and for whoever describes the group.
+Each command has a `--reason`, which the coordinator's audit log and the description of the group show.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ class _AppendedFile:
             raise OSError("it is no regular file")
 
     def is_at(self, path: Path) -> bool:
-        """Whether `path` still names this file."""
+        """Returns whether `path` still names this file."""
         try:
             return os.path.samestat(os.stat(path), self._status)
         except OSError:

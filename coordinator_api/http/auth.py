@@ -53,7 +53,7 @@ _SHARE_OF_TIME = 20
 class CreatedTokens:
     """The tokens of one service that are stored in the database. Use it on one event loop, and call `load` first.
 
-    `is_shared`: whether other services create tokens in the same store. Each call reads the store before it decides:
+    `is_shared`: True if other services create tokens in the same store. Each call reads the store before it decides:
     other services may have changed it, and a write that failed may have been made all the same.
     """
 
@@ -222,13 +222,13 @@ class Access:
             self.credentials.also_find(self._signed.find)
 
     def is_tenant(self, prefix: str) -> bool:
-        """Whether there are tokens for exactly this prefix of group ids."""
+        """Returns whether there are tokens for exactly this prefix of group ids."""
         return prefix in self.credentials.group_prefixes
 
     async def load(self, store: TokenStore, *, is_shared: bool) -> None:
         """Load the tokens of the database, and the keys of the issuer of signed tokens. Raises StoreError.
 
-        `is_shared`: whether other coordinators create tokens in the same database.
+        `is_shared`: True if other coordinators create tokens in the same database.
         """
         await self._reload_files()
         self.created = CreatedTokens(self.credentials, store, is_shared=is_shared)

@@ -122,10 +122,10 @@ _UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 DrainedInstance = Annotated[
     str | None,
-    Query(pattern=_UUID_PATTERN, max_length=36, description="The process id of an instance, to drain it alone."),
+    Query(pattern=_UUID_PATTERN, max_length=36, description="Process id of an instance. Drains only this instance."),
 ]
 DrainedMember = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_TEXT_LENGTH, description="A member's id, to drain it alone.")
+    str | None, Query(min_length=1, max_length=MAX_TEXT_LENGTH, description="Id of a member. Drains only this member.")
 ]
 
 
@@ -176,8 +176,8 @@ class JsonBody(Generic[Model]):
     """
 
     def __init__(self, model: type[Model], *, required: bool = True, may_be_large: bool = False) -> None:
-        """`required`: False if the call may have no body, which then counts as `{}`. `may_be_large`: whether the body
-        may have more than `OFF_LOOP_BYTES`; if so, only the limit of `RequestGuard` applies.
+        """`required`: False if the call may have no body, which then counts as `{}`. `may_be_large`: True if the body
+        may have more than `OFF_LOOP_BYTES`; then only the limit of `RequestGuard` applies.
         """
         self.model = model
         self.required = required

@@ -300,7 +300,7 @@ def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
     """The reason why a group does no work although its state is Stable; None for a group that works or is led
     elsewhere.
 
-    `has_active_task`: whether any member has an active task; None if that is not known.
+    `has_active_task`: True if any member has an active task; None if it is not known.
     """
     last = group.last_rebalance
     if group.state is not GroupState.STABLE or last is None or group.led_by is not None:
@@ -316,7 +316,7 @@ def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
 
 
 def has_active_task(group: GroupDescription) -> bool | None:
-    """Whether any member has an active task; None for a group without members."""
+    """Returns whether any member has an active task; None for a group without members."""
     if not group.members:
         return None
     return any(copy.role is Role.ACTIVE for member in group.members for copy in member.tasks)

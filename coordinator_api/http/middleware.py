@@ -238,7 +238,7 @@ class RequestGuard:
 
 
 def _ends_connection(scope: Scope, answer: Message) -> bool:
-    """Whether uvicorn closes the connection after this answer."""
+    """Returns whether uvicorn closes the connection after this answer."""
     options = {
         option.strip().lower() for value in Headers(scope=scope).getlist("connection") for option in value.split(",")
     }
@@ -247,7 +247,7 @@ def _ends_connection(scope: Scope, answer: Message) -> bool:
 
 
 def _hides_request(headers: Headers) -> bool:
-    """Whether a request with a body asks for another protocol.
+    """Returns whether the request has a body and asks for another protocol.
 
     uvicorn's parser takes the body of such a request for the next request on the connection. If a proxy forwards such a
     request, its body could contain requests that the proxy has not checked.

@@ -124,7 +124,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class GridThread:
-    """One member. `name`: a short name. `fetched`: whether it has fetched the tasks of this generation, or keeps its
+    """One member. `name`: a short name. `fetched`: True if it has fetched the tasks of this generation, or keeps its
     tasks while a rebalance waits for approval. `away_until_ms`: the time until which its tasks wait for it; None if it
     is not away.
     """

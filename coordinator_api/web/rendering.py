@@ -73,7 +73,7 @@ def _environment() -> Environment:
 
 
 def wants_live_part(request: Request) -> bool:
-    """Whether an open page requests only its live part."""
+    """Returns whether the request is of an open page that needs only its live part."""
     return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
 
 

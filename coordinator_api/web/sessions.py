@@ -42,7 +42,7 @@ def form_token(request: Request) -> str:
 
 
 def may_steer(request: Request) -> bool:
-    """Whether the caller may send operator commands."""
+    """Returns whether the caller may send operator commands."""
     return principal_of(request).may(Right.OPERATOR)
 
 

@@ -196,7 +196,7 @@ class WhatIfForm(NamedTuple):
 
     @property
     def asked(self) -> bool:
-        """Whether the form has changes."""
+        """True if the form has changes."""
         return self.changes is not None and self.changes != Changes()
 
     def refused(self, where: str | None, why: str) -> WhatIfForm:

@@ -123,7 +123,7 @@ class GroupMemberAnswer(BaseModel):
     )
     generation_id: Generation
     joined: bool
-    fetched: bool = Field(description="Whether it has the assignment of the group's generation.")
+    fetched: bool = Field(description="True if it has the assignment of the group's generation.")
     away_until_ms: TimeMs | None = Field(
         description="End of the rejoin grace of a member that left; null for a member that has not left.",
         examples=[None],
@@ -209,7 +209,7 @@ class StoredRecordAnswer(BaseModel):
     body: str | None = Field(description="A record as JSON; null when it cannot be read.", examples=['{"type": "..."}'])
     body_base64: str | None = Field(description="The stored bytes, when they are no text.", examples=[None])
     checksum: int | None = Field(description="CRC-32 of group, number and body; null when it cannot be read.")
-    ends_commit: bool | None = Field(description="Whether it ends its transaction; null when that cannot be read.")
+    ends_commit: bool | None = Field(description="True if it ends its transaction; null when it cannot be read.")
     intact: bool
     problem: str | None = Field(examples=[None])
 
@@ -306,7 +306,7 @@ class RebalanceList(BaseModel):
 
 
 class RebalanceExplanation(BaseModel):
-    """The explanation of a rebalance. `same_result`: whether the rebalance has the same result when it is computed
+    """The explanation of a rebalance. `same_result`: true if the rebalance has the same result when it is computed
     again. `explanations`: the reason for each task's place, in words (`text`) and as data, as in `output.explanations`
     of rebalance/1.
     """

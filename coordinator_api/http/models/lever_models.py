@@ -1,4 +1,4 @@
-"""What sets the levers of a group, and how they are shown."""
+"""The bodies that set the levers of a group, and the answers that show them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from coordinator_api.http.models import Caller, Generation, MemberId, ProcessId,
 
 LONGEST_GRACE_MS = 3_600_000
 LONGEST_HOLD_MS = 604_800_000
-"""A week. Members of a group that waits go on, but nobody takes over what is slow."""
+"""The longest hold: a week. While a rebalance waits, members keep processing, but the tasks of a slow member do not
+move.
+"""
 
 Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_after_ms": 500, "active_moves": 1}])]
 """A forecast. The example has only some of its fields."""

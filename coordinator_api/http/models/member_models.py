@@ -132,7 +132,7 @@ class _SentByMember(BaseModel):
 
 
 Paused = Annotated[bool, Field(exclude_if=operator.not_)]
-"""Whether the group is paused. The field is left out while it is false, because most groups are never paused."""
+"""True if the group is paused. The field is left out while it is false, because most groups are never paused."""
 
 
 class _Answer(BaseModel):
@@ -159,7 +159,7 @@ class SubscriptionBody(_SentByMember):
     )
     leave_on_disconnect: bool = Field(
         False,
-        description="Whether the member is removed soon (group.disconnect.grace.ms) after a break of the connection "
+        description="True to remove the member soon (group.disconnect.grace.ms) after a break of the connection "
         "on which its process sends heartbeats.",
     )
     session_timeout_ms: PositiveMs = Field(examples=[45_000])

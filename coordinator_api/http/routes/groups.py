@@ -51,7 +51,7 @@ async def declare_group(
     response: Response,
     group_id: GroupId,
     coordinator: TheCoordinator,
-    replace: Annotated[bool, Query(description="Whether living members may be given another topology.")] = False,
+    replace: Annotated[bool, Query(description="True to replace the topology even if the group has members.")] = False,
 ) -> DeclareAnswer:
     """Declare a group (201) or give it another definition (200), which its next rebalance uses.
 
@@ -132,7 +132,7 @@ async def delete_group(
         Query(description="Also delete a group whose log cannot be read, although it may have members."),
     ] = False,
 ) -> None:
-    """Delete a group without members, or one that is led elsewhere, and its recorded rebalances."""
+    """Delete a group and its recorded rebalances. The group must have no members, or be led elsewhere."""
     accepted(await coordinator.delete(group_id, force=force), Accepted)
     if force:
         note_effect(request, forced=True)

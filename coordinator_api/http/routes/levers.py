@@ -59,7 +59,7 @@ HeldGeneration = Annotated[
 
 @router.post("/{group}/rebalance", status_code=204)
 async def request_rebalance(request: Request, group: RequestedGroup) -> None:
-    """Start a rebalance now. The reason is kept with it. Refused for a group without members."""
+    """Start a rebalance now. The reason is recorded with the rebalance. Refused for a group without members."""
     await _apply(group, events.RequestRebalance(reason_of(request)))
 
 
@@ -68,8 +68,8 @@ async def pause_group(request: Request, group: RequestedGroup) -> None:
     """Pause all members: they process no records until a resume, but restore, keep standbys up to date and stay
     members.
 
-    The answers to heartbeats tell members of the pause. A second pause changes nothing: the caller and the reason of
-    the first one stay.
+    Members get the pause in the answers to their heartbeats. A second pause changes nothing: the caller and the reason
+    of the first one stay.
     """
     await _apply(group, events.SetLever(LeverName.PAUSE, True, caller(request), reason_of(request)))
 
@@ -108,8 +108,8 @@ async def show_drain(
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> Response:
-    """Whether the drained instance or member can be stopped. If not: each task that still has to move, the instance
-    that takes it, and its lag.
+    """Show whether the drained instance or member can be stopped. If it cannot: each task that still has to move, the
+    instance that takes it, and its lag.
     """
     process_id, member_id = one_drained(instance, member)
     coordinator.overload.admit("describe")
@@ -157,7 +157,7 @@ async def end_promotion(request: Request, group: RequestedGroup) -> None:
 
 @router.get("/{group}/hold", responses={200: {"model": HoldAnswer}})
 async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoordinator) -> Response:
-    """Whether computed rebalances wait for approval, and the rebalance that waits now, with its time limit and its
+    """Show whether computed rebalances wait for approval, and the rebalance that waits now, with its time limit and its
     effects.
 
     `difference`: the changes after an approval, compared with a discard. `forecast`: the rebalances from the approval
