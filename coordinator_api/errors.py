@@ -63,7 +63,7 @@ class TooManyGroups(CoordinatorFault):
 class TooManyRequests(CoordinatorFault):
     """The service already handles as many requests of this kind as it accepts. The caller may repeat the request.
 
-    `retry_after_s`: the shortest pause before that, in seconds.
+    `retry_after_s`: the shortest pause before the repetition, in seconds.
     """
 
     kafka_name = "THROTTLING_QUOTA_EXCEEDED"

@@ -16,7 +16,7 @@ from rebalance_analysis.presentation.moves import copy_changes
 from rebalance_analysis.presentation.quantities import count_text, counted, duration_text, task_ranges, utc
 
 TASKS_SHOWN = 500
-"""The most moved tasks that a page lists."""
+"""The largest number of moved tasks that a page lists."""
 
 _CAUSES = {
     "member-joined": "a member joined",
@@ -174,7 +174,7 @@ def changes_shown(answer: Mapping[str, Any]) -> dict[str, Any]:
     instances).
 
     Returns `answer` with four more fields. `tasks`: the first TASKS_SHOWN tasks that would move. `tasks_more`: the
-    number of the others. `summary`: of the difference. `verdict`: of the forecast.
+    number of the others. `summary`: the summary of the difference. `verdict`: the verdict of the forecast.
     """
     names, every = answer["names"], answer["difference"]["tasks"]
     return {

@@ -77,7 +77,7 @@ class CoordinatorCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCommand(CoordinatorCalls):
-    """A command about one group."""
+    """The base of commands for one group."""
 
     group: GroupArgument
     format: FormatOption = Format.TEXT
@@ -93,7 +93,7 @@ class GroupCommand(CoordinatorCalls):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCommand(GroupCommand):
-    """A command that changes one group."""
+    """The base of commands that change one group."""
 
     reason: ReasonOption = None
 

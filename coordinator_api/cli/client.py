@@ -74,7 +74,7 @@ def _no_answer(answers: Mapping[str, str]) -> InputError:
 
 
 def _document(answer: CoordinatorAnswer) -> Any:
-    """The answer's JSON. Raises InputError if no coordinator sends such an answer, but perhaps another service does."""
+    """The answer's JSON; None if it is empty. Raises InputError for other text: another service may use the address."""
     try:
         return answer.document() if answer.content else None
     except ValueError:

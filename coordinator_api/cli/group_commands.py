@@ -162,7 +162,7 @@ def export_log(
 def repair_log(
     command: GroupCommand,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Carry out the repair. Without this, nothing is changed.")
+        bool, typer.Option("--execute", help="Carry out the repair. By default nothing is changed.")
     ] = False,
 ) -> None:
     """Repair a damaged log, or show the effect of a repair.

@@ -24,7 +24,7 @@ from rebalance_analysis.presentation.quantities import duration_text
 
 GenerationOption = Annotated[
     int | None,
-    typer.Option("--generation", metavar="N", help="Generation that was examined. Default: the one that waits."),
+    typer.Option("--generation", metavar="N", help="Generation of the examined rebalance. Default: the waiting one."),
 ]
 
 levers = typer.Typer()
@@ -135,7 +135,7 @@ def set_rejoin_grace(
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Do not wait for members that leave, as in Kafka.")] = False,
 ) -> None:
-    """Keep the tasks of members that leave for them, for a time.
+    """Reserve the tasks of members that leave, for a time.
 
     A process that comes back in time continues with its tasks, and no rebalance runs.
     """
@@ -155,7 +155,7 @@ def set_rejoin_grace(
 def hold(
     command: OperatorCommand,
     time_limit: Annotated[
-        str, typer.Option("--time-limit", metavar="TIME", help="Time after which it is carried out: 60s, 10m, 1h30m.")
+        str, typer.Option("--time-limit", metavar="TIME", help="Longest wait for approval: 60s, 10m, 1h30m.")
     ] = "10m",
     off: Annotated[
         bool, typer.Option("--off", help="End the hold. A rebalance that waits is carried out.", show_default=False)

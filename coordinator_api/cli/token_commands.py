@@ -38,7 +38,7 @@ from coordinator_client.access.tokens import (
 )
 from operating_system.whole_files import takes_the_name, whole_file
 
-tokens = typer.Typer(help="The tokens with which callers may call the coordinator.", no_args_is_help=True)
+tokens = typer.Typer(help="The bearer tokens of the coordinator's callers.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token's owner.")]
 FileOption = Annotated[

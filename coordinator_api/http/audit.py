@@ -9,8 +9,8 @@ the fields.
 
 A line is one JSON object of ASCII, so that no text of a caller can begin a new line. It goes to a file or to the
 service's log. `write` hands it to the operating system before it returns, so a crash of the process loses no line; a
-power loss may lose lines, because the file is not synced. The file is created with mode 0600. It is opened again after
-it was moved away, as logrotate does.
+power loss may lose lines, because the file is not synced. The file is created with mode 0600. If it is moved away, as
+logrotate does, a new file is created.
 
 If the file cannot be written, calls are still answered: the service logs the error once, and counts the lost lines.
 Otherwise a full disk would keep members from joining and leaving.

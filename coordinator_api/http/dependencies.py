@@ -74,8 +74,8 @@ GroupInPath = Annotated[
 
 
 async def group_id_in(group: GroupInPath) -> str:
-    """Checks a group id. It is Kafka Streams' application id, and so part of topic names: it may have only their
-    characters. Raises Problem for other ids.
+    """Checks a group id. It is Kafka Streams' application id, which is part of topic names, so it may have only
+    characters of topic names. Raises Problem for other ids.
     """
     if LEGAL_NAME.fullmatch(group) is None:
         raise Problem("INVALID_GROUP_ID", f"a group id has {NAME_RULE}")

@@ -87,7 +87,7 @@ class FreedMemory:
         self._trimming: asyncio.Future[object] | None = None
 
     def give_back_if_due(self, now_s: float) -> asyncio.Future[object] | None:
-        """Start a return of freed memory in a thread if it is due. Returns the last one that was started, if any."""
+        """Return freed memory, in a thread, if that is due. Returns the future of the last such call, if any."""
         busy = self._trimming is not None and not self._trimming.done()
         if not busy and now_s >= self._next_s:
             self._next_s = now_s + TRIM_EVERY_S

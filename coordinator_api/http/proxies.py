@@ -42,7 +42,8 @@ class Proxies:
     def note(self, scope: Scope, forwarded: Mapping[bytes, bytes]) -> None:
         """Add to the call's scope its public address, the browser's scheme, and the path without the prefix.
 
-        `forwarded`: the call's X-Forwarded headers. A call without such headers needs no note if there is no root path.
+        `forwarded`: the call's X-Forwarded headers. Without such headers and without a root path, this call is not
+        necessary.
         """
         client = scope.get("client")
         found = PublicAddress(self.root_path)

@@ -268,9 +268,7 @@ def _url_of(listening: socket.socket, scheme: str) -> str:
 
 
 def _as_logged(greeting: str) -> str:
-    """Formats the greeting as a line of the JSON log. It is printed at every log.level, and stdout has only JSON lines
-    too.
-    """
+    """Formats the greeting as a line of the JSON log. It is printed, not logged, because log.level must not hide it."""
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return json.dumps({"event": "listening", "message": greeting, "level": "info", "timestamp": now})
 

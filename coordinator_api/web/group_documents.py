@@ -37,10 +37,10 @@ _DROPPED_AFTER_S = 5.0
 
 @dataclass
 class GroupDocument:
-    """A group's description with its grid. `values`: the document, which must not be changed. `digest`: of all values
-    that pages show. `took_s`: the time that the description took. `tasks`: the number of the group's tasks, running or
-    not; None if it is not known. `lags`: the lags of earlier grids of the group. `making`: a lock for making or packing
-    the grid; callers that wait for it occupy no thread.
+    """A group's description with its grid. `values`: the document, which must not be changed. `digest`: the digest of
+    all values that pages show. `took_s`: the time that the description took. `tasks`: the number of the group's tasks,
+    running or not; None if it is not known. `lags`: the lags of earlier grids of the group. `making`: a lock for making
+    or packing the grid; callers that wait for it occupy no thread.
     """
 
     values: Mapping[str, Any]

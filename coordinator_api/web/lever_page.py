@@ -38,7 +38,7 @@ Form = Annotated[Mapping[str, str], Depends(checked_form)]
 _MOST_KEPT = 16
 
 INSTANCE, MEMBER = "instance", "member"
-"""The prefixes of the id to drain in a form's `target`, with a colon between."""
+"""The first part of a form's `target`. A colon and the id to drain follow."""
 
 
 @router.get("/ui/groups/{group}/levers")

@@ -1,6 +1,6 @@
 """`/ui/groups/{group}/stores`: the value of one key of a store, from the instance that has it (page.store.queries=on).
 
-The service calls the instances, not the browser. Members report the addresses of instances, so a call goes only to an
+The service, not the browser, calls the instances. Members report the addresses of instances, so a call goes only to an
 address that a member of this group reports as its own. A call is one GET of a fixed path, follows no redirect, and is
 limited in time, tries and bytes. It goes to the resolved address that was checked, and never to link-local or multicast
 addresses. It has the service's token for instances, never the visitor's token.

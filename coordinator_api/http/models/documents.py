@@ -1,4 +1,4 @@
-"""The documents that are a whole body or answer, and the example group of all examples. This group has one member.
+"""The documents that are a whole body or answer, and the group of all examples. This group has one member.
 
 `assignor.recording` reads the documents and checks their fields.
 """

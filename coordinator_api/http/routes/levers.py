@@ -52,7 +52,9 @@ _HOLD = JsonBody(HoldBody)
 
 HeldGeneration = Annotated[
     int | None,
-    Query(ge=0, le=JAVA_INT_MAX, description="Generation that was examined. By default the one that waits."),
+    Query(
+        ge=0, le=JAVA_INT_MAX, description="Generation of the examined rebalance. By default that of the waiting one."
+    ),
     DIGITS,
 ]
 
@@ -68,8 +70,8 @@ async def pause_group(request: Request, group: RequestedGroup) -> None:
     """Pause all members: they process no records until a resume, but restore, keep standbys up to date and stay
     members.
 
-    Members get the pause in the answers to their heartbeats. A second pause changes nothing: the caller and the reason
-    of the first one stay.
+    The answers to heartbeats notify members of the pause. A second pause changes nothing: the caller and the reason of
+    the first one stay.
     """
     await _apply(group, events.SetLever(LeverName.PAUSE, True, caller(request), reason_of(request)))
 
@@ -87,8 +89,8 @@ async def set_rejoin_grace(
     group_id: GroupId,
     coordinator: TheCoordinator,
 ) -> None:
-    """Keep the tasks of members that leave for them: a process that is back within `grace_ms` continues with its tasks,
-    and no rebalance runs. A process that crashes, instead of leaving, gets no grace.
+    """Reserve the tasks of members that leave: a process that is back within `grace_ms` continues with its tasks, and
+    no rebalance runs. A process that crashes, instead of leaving, gets no grace.
     """
     event = events.SetLever(LeverName.REJOIN_GRACE, True, caller(request), reason_of(request), body.grace_ms)
     note_lever(request, event)  # before the group is looked up, so that the audit line of a refusal has the value too

@@ -43,7 +43,7 @@ async def export_log(group_id: GroupId, coordinator: TheCoordinator) -> Response
 async def repair_log(
     group_id: GroupId,
     coordinator: TheCoordinator,
-    execute: Annotated[bool, Query(description="Carry out the repair. Without this, nothing is changed.")] = False,
+    execute: Annotated[bool, Query(description="Carry out the repair. By default nothing is changed.")] = False,
 ) -> RepairAnswer:
     """Plan the repair of a log that cannot be read: the records that it keeps and drops. With `execute=true`, carry it
     out.
