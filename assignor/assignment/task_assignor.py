@@ -39,7 +39,7 @@ class CustomTaskAssignor(ABC):
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         """Returns the assignment. Raises TaskAssignmentError if the group should rebalance again."""
 
-    def on_assignment_computed(  # noqa: B027 - nobody has to listen
+    def on_assignment_computed(  # noqa: B027 - subclasses need not override it
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
         """Called with the result of the validation. `assignment`, `subscription`: member id to ConsumerProtocol bytes.

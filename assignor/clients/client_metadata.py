@@ -109,8 +109,8 @@ def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """The whole group. `clients`: in the order of the leader's Java HashMap. `owners`: claimed partition to all members
-    that claim it.
+    """All processes of a group. `clients`: in the order of the leader's Java HashMap. `owners`: claimed partition to
+    all members that claim it.
     """
 
     clients: Mapping[ProcessId, ClientMetadata]

@@ -11,9 +11,9 @@ collections is part of Kafka's behaviour. The order follows from four rules of J
 3. When the table holds more keys than 3/4 of its capacity, the capacity doubles. It never shrinks. The mask then keeps
    one bit more, so each key of bucket b stays in b or moves to b + old capacity. The keys that stay keep their order,
    and so do the keys that move.
-4. A ninth key in one bucket doubles a table of fewer than 64 buckets. In a larger table, the bucket becomes a red-black
-   tree instead (`tree_bin.py`), which changes the order of the bucket's list. A bucket of nine or more keys is called
-   crowded here.
+4. A ninth key in one bucket doubles a table of fewer than 64 buckets. In a table of 64 buckets or more, the bucket
+   becomes a red-black tree instead (`tree_bin.py`), which changes the order of the bucket's list. A bucket of nine or
+   more keys is called crowded here.
 
 Rules 1 to 3 give a short way to compute the order of a table in which no bucket ever became a tree. Sort the keys by
 `spread & (capacity - 1)`, with a stable sort: keys of one bucket stay in the order in which they were added. Only the

@@ -27,7 +27,7 @@ have equal hash codes; nine such tasks exist in an application of nine subtopolo
 Source: `HashMap.TreeNode` of Java 17.
 
 Differs from Java: Java orders keys with equal hashes and no natural order (`TopicPartition`, `HostInfo`) by their
-identity hash codes, which no other process can reproduce. Here the newer key becomes the left child.
+identity hash codes, which no other process can reproduce. Here the newer key goes to the left of the older one.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def read_tasks(assignment: bytes | memoryview) -> TasksOfMember:
         return TasksOfMember()
     reader = start.reader
     version, _ = _read_versions(reader)
-    # the wire lists a task once for each of its partitions
+    # the bytes contain an active task once for each of its partitions
     active = tuple(dict.fromkeys(_read_active_tasks(reader, version)))
     return TasksOfMember(active, tuple(_read_standby_tasks(reader, version)))
 

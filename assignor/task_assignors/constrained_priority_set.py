@@ -3,9 +3,9 @@
 Kafka's queue is a `java.util.PriorityQueue`: a binary heap in an array. It sorts clients by load, then by process id.
 An entry here is one number for both (`working_state.Entry`), so a smaller entry comes first.
 
-The load of a client changes while the client is in the queue, and the queue is not told. Until Kafka offers the client
-again, an entry in the heap may be less than its parent: the heap is out of order. A poll from such a heap need not
-return the least entry; its result depends on the position of each entry in the array. To return the same clients as
+The load of a client changes while the client is in the queue, but the queue does not move it. Until Kafka offers the
+client again, an entry in the heap may be less than its parent: the heap is out of order. A poll from such a heap need
+not return the least entry; its result depends on the position of each entry in the array. To return the same clients as
 Kafka, the positions have to be the same after every step. There are three kinds of steps:
 
 - A draw polls clients until one of them is acceptable. Kafka collects the rejected clients in a HashSet, and then

@@ -1,4 +1,4 @@
-"""Task assignors by the names that configs and recordings use.
+"""Finds task assignors by their names in configs and recordings.
 
 The built-in assignors are Kafka's, this project's MinimalMovementTaskAssignor, and the assignor of the broker's streams
 groups, which Kafka calls `sticky`. `module:Class` names a user's own class. It either extends

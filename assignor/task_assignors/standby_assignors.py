@@ -3,8 +3,8 @@
 The rule of the tags stands in two more files: in `minimal/spread.py` for MinimalMovementTaskAssignor, and in
 `assignor/assignment/standbys.py` for assignors of the public interface.
 
-Kafka takes clients from its ConstrainedPrioritySet. In these two steps, the load of a client does not change while the
-client is queued. So the order inside of Java's heap changes no result, and `heapq` gives the same clients. Java's hash
+Kafka takes clients from its ConstrainedPrioritySet. Neither way changes the load of a client while the client is
+queued. So the order inside of Java's heap changes no result, and `heapq` gives the same clients. Java's hash
 order does change results: standbys for which every client has a used tag are placed last, in the order of a HashMap of
 tasks.
 

@@ -119,7 +119,7 @@ class _PathSearch:
         this subtopology away.
         """
         reached_by: dict[tuple[int, int], int | None] = {}
-        through: dict[int, int] = {}  # client: the group by which it was reached
+        through: dict[int, int] = {}  # client to the group through which the search reached it
         expanded = [self.waiting[group] < tasks.stop for group, tasks in enumerate(self.groups)]
         queue: deque[tuple[str, int, int]] = deque()
         for group, waits in enumerate(expanded):
