@@ -19,7 +19,7 @@ Rules 1 to 3 give a short way to compute the order of a table in which no bucket
 `spread & (capacity - 1)`, with a stable sort: keys of one bucket stay in the order in which they were added. Only the
 final capacity has to be known. Nearly all tables are of this kind; `uncrowded_order` handles them.
 
-A bucket may become a tree while the table is small, and the table may then grow until no bucket is crowded. The order
+A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The order
 that the tree gave to the list remains. Therefore `uncrowded_capacity` checks the buckets at each capacity that the
 table had, with the keys that the table held at that time. If a bucket became a tree, `JavaHashSet` computes the order:
 it carries out all four rules step by step. It also supports the removal of keys.

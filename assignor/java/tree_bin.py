@@ -22,8 +22,8 @@ Three operations convert between a list and a tree:
 - A removal turns a small tree into a plain list. Java does not count the entries for this: it checks which nodes exist
   near the root.
 
-A bucket of tasks becomes a tree if nine of the tasks share the bucket. Tasks with equal 31 * subtopology + partition
-have equal hash codes; nine such tasks exist in an application of nine subtopologies with 249 partitions each, or more.
+At least nine keys have to share a bucket before it becomes a tree. Tasks with equal 31 * subtopology + partition have
+equal hash codes; nine such tasks exist in an application of nine subtopologies with 249 partitions each, or more.
 Source: `HashMap.TreeNode` of Java 17.
 
 Differs from Java: Java orders keys with equal hashes and no natural order (`TopicPartition`, `HostInfo`) by their

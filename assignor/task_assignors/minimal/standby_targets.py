@@ -107,8 +107,9 @@ def cheapest_standbys(
     price_of_all = units * prices.of_copy(NO_COPY, max(map(copies.weight.__getitem__, tasks)), True, 0)
     clients = _add_clients(network, sink, state, units, price_of_all + prices.foreign * most_foreign + 1)
     arcs: dict[int, list[tuple[int, int]]] = {}
-    # In reverse, because of equally cheap flows the network finds one in which the nodes that were added first keep
-    # their copies. So the last tasks stay and the first tasks move, which are also the tasks that warm up first.
+    # Tasks are added in reverse. If several flows are equally cheap, the network finds one in which the tasks that were
+    # added first keep their copies. So the last tasks stay and the first tasks move. Warm-ups also begin with the first
+    # tasks.
     for task in reversed(tasks):
         node = network.node()
         network.arc(source, node, wanted[task], 0)

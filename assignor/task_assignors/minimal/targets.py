@@ -269,9 +269,9 @@ class _EvenPlacement:
     def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _TaskGroup]:
         groups: dict[_GroupKey, _TaskGroup] = {}
         taking = {client for client, cell in cells.items() if cell.takes_others}
-        # In reverse, because of equally cheap flows the network finds one in which the nodes that were added first stay
-        # at home. So the last tasks stay and the first tasks move. Warm-ups begin with the first tasks, too, so the
-        # next rebalance moves the same tasks.
+        # Tasks are added in reverse. If several flows are equally cheap, the network finds one in which the tasks that
+        # were added first stay at home. So the last tasks stay and the first tasks move. Warm-ups also begin with the
+        # first tasks, so the next rebalance moves the same tasks.
         for number in reversed(members):
             if self._owner[number] != NOBODY:
                 continue
