@@ -1,4 +1,4 @@
-"""`assignor sweep`: every combination of a grid, forecast from every episode of every recorded group, as one job."""
+"""`assignor sweep`: forecasts every combination of a grid from every episode of every recorded group, as one job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SweepResultOptions:
-    """Where the picture of a sweep goes, what is measured beside the usual, and how its front is shown."""
+    """The output options of `sweep`: the file of the picture, the user's own measures, and the format of the front."""
 
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
@@ -62,7 +62,7 @@ def sweep(
     output: Annotated[
         str,
         typer.Option(
-            "--output", metavar="DIR", help="Where all results go; the same command continues a stopped run there."
+            "--output", metavar="DIR", help="Directory of all results; the same command continues a stopped run there."
         ),
     ],
     run_by: EngineChoice,
@@ -74,10 +74,11 @@ def sweep(
 
     Writes forecasts.parquet, the Pareto front and a picture of it.
 
-    A forecast starts at every recorded rebalance whose instances or threads are not those of the one before it. Exit 1
-    when no combination lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.
+    A forecast starts at every recorded rebalance whose instances or threads differ from those of the previous
+    rebalance. Exit 1 when there is no combination with which all these forecasts settle. Options of what-if (--set,
+    --remove ..) change every rebalance first.
     """
-    # Arrow is loaded when the command runs, so that the other commands start without it
+    # import Arrow only when the command runs, so that the other commands start faster
     from rebalance_analysis.sweep.sweep_run import SweepOrder, run_sweep
 
     order = SweepOrder(
