@@ -1,8 +1,8 @@
-"""Inputs cut into chunks in one pass: plain files by bytes, gzip by lines, Parquet by rows.
+"""Divides inputs into chunks in one pass: plain files by bytes, gzip by lines, Parquet by rows.
 
-Every chunk has the number of lines that `batch/work.py` sets, fewer when they are very long; the last chunk of an input
-has the rest. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first spooled to
-a file.
+Every chunk has the number of lines that `batch/work.py` sets, or fewer if the lines are very long; the last chunk of an
+input has the rest. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first
+spooled to a file.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from rebalance_analysis.recordings.parquet import count_rows
 from spark_engine.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
 
 Tell = Callable[[int], None]
-"""Receives how many bytes of the input have been scanned."""
+"""Receives the number of bytes of the input that have been scanned."""
 
 
 def plan_recordings(
     inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
 ) -> list[RecordingChunk]:
-    """All lines of all inputs, in order. `spool`: the directory for copies of pipes and databases, which must be
-    reachable where chunks are read. Raises InputError for an input that cannot be read.
+    """Returns the chunks of all lines of all inputs, in order. `spool`: the directory for copies of pipes and
+    databases; the workers that read chunks must be able to read it. Raises InputError for an input that cannot be read.
     """
     sources = find_sources(inputs)
     planned: list[RecordingChunk] = []
@@ -58,17 +58,19 @@ def plan_recordings(
 
 
 def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
-    """What identifies these inputs across runs, as JSON: name, size and time, or the sha256 of a spooled input.
+    """The identity of each input across runs, as JSON: name, size and modification time, or the sha256 of a spooled
+    input.
 
-    Raises InputError when one no longer exists.
+    Raises InputError if an input no longer exists.
     """
     return [_identity(list(of_input)) for _, of_input in itertools.groupby(chunks, key=lambda chunk: chunk.path)]
 
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
-    """A function that compares the files with their state now. It raises InputError for a rewritten file.
+    """Notes the present state of the files, and returns a function that compares their later state with it. The
+    function raises InputError for a rewritten file.
 
-    Lines added in the meantime do no harm, since they are not read; nor does the removal of a file.
+    Appended lines are allowed, since they are not read. So is the removal of a file.
     """
     files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
     before = {path: found for path in files if (found := _stat(path)) is not None}
@@ -90,7 +92,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
-    """Whether it is the same file, unchanged or appended to."""
+    """True if the file is the same one, unchanged or appended to."""
     same_file = (then.st_dev, then.st_ino) == (now.st_dev, now.st_ino)
     return same_file and (
         now.st_size > then.st_size or (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
@@ -114,7 +116,7 @@ def _tell(progress: Progress, bar: TaskID, done: int) -> None:
 
 
 class _PlannedLine(NamedTuple):
-    """Where a line begins, its number, and its length in bytes."""
+    """The start of a line (byte offset, or line number in gzip files), its number, and its length in bytes."""
 
     place: int
     number: int
@@ -157,7 +159,7 @@ def _spooled(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[Rec
 
 
 def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iterator[_PlannedLine]:
-    """Every line that is not blank, with its byte offset. `damage`: raised at the end."""
+    """Yields every line that is not blank, with its byte offset. Raises `damage`, if given, at the end."""
     offset = 0
     for number, content in enumerate(raw, 1):
         if content.strip():
@@ -168,7 +170,7 @@ def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iter
 
 
 def _cut(empty: RecordingChunk, lines: Iterator[_PlannedLine], size: int, tell: Tell) -> Iterator[RecordingChunk]:
-    """Chunks of `size` lines, fewer when they are long. The last one has the damage of the input."""
+    """Yields chunks of `size` lines, or fewer if the lines are long. The last chunk has the damage of the input."""
     chunk, readable, length = empty, 0, 0
     damage: DamagedSource | None = None
     try:
