@@ -1,9 +1,9 @@
-"""`assignor demo`: a real job on one machine, with a real fault, and its result checked to the last count.
+"""`assignor demo`: a real job on one machine, with a real fault and a check of every count.
 
 It runs a word count over the sources of Python's standard library on Spark executors, with a stream-table join and a
-repartition step, under exactly-once. One executor is killed while it runs. At the end all counts are compared with a
-plain loop over the same text, and everything that was started is stopped. Then recorded rebalances of real Kafka groups
-run through the same leader.
+repartition step, with exactly-once processing. One executor is killed while the job runs. At the end all counts are
+compared with those of a plain loop over the same text, and all processes that were started are stopped. Then recorded
+rebalances of real Kafka groups are run through the same leader.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ KEPT_LINES_EACH_S = 20
 
 
 class DemoFailed(AssignorFault):
-    """The demo did not go as it should. The message says what differs."""
+    """A check of the demo failed. The message has the difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """A killed executor. `at_ms`: when it was killed, in milliseconds since the epoch."""
+    """A killed executor. `at_ms`: the time of the kill, in milliseconds since the epoch."""
 
     executor: str
     jvm_pid: int
@@ -85,9 +85,9 @@ class Kill:
 
 
 class Demo:
-    """One run. `console`: where it is shown, a line at a time, so it needs no terminal.
+    """One run of the demo. `console`: receives the output, line by line, so it needs no terminal.
 
-    `keep`: in the end the group runs on, and counts more of the text, until it is interrupted or drained.
+    `keep`: at the end the group continues to count lines of the text, until it is interrupted or drained.
     """
 
     def __init__(self, console: Console, text_lines: int = TEXT_LINES, *, keep: bool = False) -> None:
@@ -97,7 +97,7 @@ class Demo:
         self._started_s = time.monotonic()
 
     def run(self) -> None:
-        """Raises DemoFailed, and the errors of starting the coordinator or Spark."""
+        """Runs the demo. Raises DemoFailed, and the errors of starting the coordinator or Spark."""
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))
         if not self._keep:
@@ -108,7 +108,7 @@ class Demo:
         address = application.configs.bootstrap_servers
         self._say("starting a coordinator (uvicorn on loopback, SQLite)")
         coordinator = CoordinatorProcess(directory, {"cluster.bootstrap.servers": address})
-        coordinator.launch()  # it starts up while Spark does
+        coordinator.launch()  # the coordinator and Spark start up at the same time
         try:
             log = open_log(address)
             feed, lines = self._write_text(log)
@@ -152,7 +152,7 @@ class Demo:
         return feed, lines
 
     def _keep_running(self, workers: Workers, feed: TextFeed, lines: list[SourceLine], page: str) -> None:
-        """Until Ctrl-C or SIGTERM, which end the demo in good order, or until somebody drains the group."""
+        """Keeps the group running until Ctrl-C or SIGTERM, which stop the demo, or until the group is drained."""
         self._say(f"the group runs on, with {KEPT_LINES_EACH_S} lines a second to count; look at it: {page}")
         self._say("Ctrl-C ends it")
         more = itertools.cycle(lines)
@@ -238,7 +238,7 @@ class Demo:
             raise DemoFailed("not equal to Kafka: " + "; ".join(different[:5]))
 
     def _teller(self) -> Callable[[Progress], None]:
-        """A function that reports progress every few seconds."""
+        """Returns a function that reports progress every few seconds."""
         next_s = time.monotonic()
 
         def tell(seen: Progress) -> None:
@@ -267,8 +267,9 @@ def _configs(directory: Path) -> dict[str, object]:
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": THREADS,
         "num.standby.replicas": 1,
-        "acceptable.recovery.lag": 20,  # the table's changelogs are shorter than Kafka's default of 10,000
-        "rack.aware.assignment.tags": EXECUTOR_TAG,  # a standby belongs on another executor than its active
+        # the table's changelogs are shorter than Kafka's default of 10,000, so every copy would count as caught up
+        "acceptable.recovery.lag": 20,
+        "rack.aware.assignment.tags": EXECUTOR_TAG,  # places a standby on another executor than the active copy
     }
 
 
@@ -289,7 +290,7 @@ def _is_owned_once(view: GroupView) -> bool:
 
 
 def _summed_up(lost: list[Takeover]) -> str:
-    """One sentence about the lost tasks."""
+    """Returns a sentence about the lost tasks."""
     without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
     from_standby = [one for one in lost if one.had_standby and one.origin != "beginning"]
     if not without:
