@@ -23,7 +23,9 @@ def diff_files(
     b: Annotated[str, typer.Argument(metavar="B", help="The same, to compare with A.")],
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """List the tasks that other members own in B. Lines are paired by id, or as they are if A and B have one line each.
+    """List the tasks that other members own in B.
+
+    Lines are paired by id. If A and B have one line each, these two lines are paired whatever their ids are.
 
     Exit 1 when a task moved, like the Unix diff.
     """

@@ -69,7 +69,7 @@ def draw_what_if(before: Rerun, after: Rerun) -> Figure:
         axes.set_title(f"{title}: {_total(copies)}", fontsize=9, loc="left")
     left.set_yticks(range(len(rows)), [_row_label(labels[each], each, *sides) for each in rows], fontsize=8)
     longest = max(_copies_of(each) for copies in sides for each in copies.values())
-    left.set_xlim(0, max(1, longest) * 1.1)  # the numbers behind the bars have room
+    left.set_xlim(0, max(1, longest) * 1.1)  # leaves room for the numbers at the ends of the bars
     left.set_ylim(len(rows) - 0.4, -0.6)
     handles = [_patch(colour, hatch, name) for name, _, colour, hatch in _PARTS]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(_PARTS), fontsize=8, frameon=False)

@@ -29,7 +29,7 @@ def difference_text(before: Rerun, after: Rerun, difference: Difference, changes
 
 
 def changes_text(changes: Changes) -> str:
-    """Returns the changes in the words of the options."""
+    """Returns the changes as text, in the terms of the command-line options."""
     parts = [f"{key}={value}" for key, value in changes.configs.items()]
     if changes.assignor is not None:
         parts.insert(0, changes.assignor)

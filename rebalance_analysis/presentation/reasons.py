@@ -144,7 +144,7 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """The number of standbys that are missing to num.standby.replicas because no client is left for them."""
+    """The number by which the standbys fall short of num.standby.replicas, because no client is left for them."""
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
 
 

@@ -22,7 +22,7 @@ from rebalance_analysis.rerun import run
 ENTRY_POINT_GROUP = "assignor.histories"
 GROUPS_LISTED = 20
 UNCHAINED = "placements"
-"""The group of placement problems that do not name a chain."""
+"""The name of the group for placement problems that do not name the chain to which they belong."""
 
 SetAside = Callable[[str, AssignorFault], None]
 """Receives the place (file:line) and the fault of each line that cannot be used."""
@@ -32,10 +32,10 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
-    """The newest recorded rebalances of one group. `lines`: the generation and line of each rebalance, oldest first; if
-    there is one, the rebalance before those asked for comes first, for comparison. `recorded`: the number of all
-    recorded rebalances of the group; None if not known. `interrupted`: generations that were recorded as never having
-    got an assignment; they are not among `lines`.
+    """The newest recorded rebalances of one group. `lines`: the generation and line of each rebalance, oldest first.
+    They begin with one rebalance more than the caller asked for, if there is one, for comparison. `recorded`: the
+    number of all recorded rebalances of the group; None if not known. `interrupted`: generations that never got an
+    assignment, according to their lines; they are not among `lines`.
     """
 
     group_id: str

@@ -172,7 +172,7 @@ def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequenc
     at: dict[tuple[float, int], list[int]] = {}
     for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)
-    figure.draw_without_rendering()  # only the layout knows where data lies
+    figure.draw_without_rendering()  # positions in points are known only after the layout
     to_points = 72 / figure.dpi
 
     def mark(point: _Point) -> Mark:
