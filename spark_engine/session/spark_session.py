@@ -272,7 +272,7 @@ def _connected(connection: Path) -> Any:
 def _end_gently(process: subprocess.Popen[bytes], gateway: Any) -> None:
     """Ends the JVM by closing its stdin.
 
-    Also resets PySpark's gateway, which PySpark would use for the next session, which may use another Java and
+    Also resets PySpark's gateway: otherwise PySpark would use it for the next session, which may need another Java and
     directory.
     """
     with contextlib.suppress(Exception):  # raises if the JVM has ended already, which is no error here

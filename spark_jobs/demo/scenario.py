@@ -152,7 +152,7 @@ class Demo:
         return feed, lines
 
     def _keep_running(self, workers: Workers, feed: TextFeed, lines: list[SourceLine], page: str) -> None:
-        """Keeps the group running until Ctrl-C or SIGTERM, which stop the demo, or until the group is drained."""
+        """Keeps the group running until Ctrl-C or SIGTERM, or until the group is drained."""
         self._say(f"the group runs on, with {KEPT_LINES_EACH_S} lines a second to count; look at it: {page}")
         self._say("Ctrl-C ends it")
         more = itertools.cycle(lines)

@@ -32,7 +32,9 @@ class Surroundings:
 
 
 class BeginningsWatch:
-    """Makes the messages about instances that do not start or do not join. `instances`: the wanted number."""
+    """Makes the messages about instances that do not start or do not join. `instances`: the number of instances that
+    should run.
+    """
 
     def __init__(self, instances: int, surroundings: Surroundings) -> None:
         self._instances = instances

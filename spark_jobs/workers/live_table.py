@@ -179,7 +179,7 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def _named(text: str) -> Text:
-    """The text for rich, without interpretation of markup, and without control characters for the terminal."""
+    """Makes a rich text: rich does not interpret markup in it, and it has no control characters for the terminal."""
     return Text(one_line(text))
 
 

@@ -52,8 +52,9 @@ def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> Spark
 
 
 def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
-    """Checks `conf`, and returns defaults that give each instance an executor of its own. An executor has one core
-    unless `conf` sets more, and its instance gets all its cores. Raises InputError as `with_defaults` does.
+    """Checks `conf`, and returns defaults: as many executors as instances, so that each instance has its own. An
+    executor has one core unless `conf` sets more, and its instance gets all its cores. Raises InputError as
+    `with_defaults` does.
     """
     refuse_unusable(conf)
     if str(conf.get("spark.master", LOCAL_MASTER)).startswith("local"):
@@ -80,9 +81,7 @@ def refuse_unusable(conf: SparkConf) -> None:
 
 
 def warnings_about(conf: SparkConf) -> Iterator[str]:
-    """Yields a line for each setting that makes failover slower or the loss of instances more likely. Results stay
-    exact.
-    """
+    """Yields a line for each setting that makes instances less available. Results stay exact under these settings."""
     for key, doubt in _DOUBTS.items():
         if _is_on(conf, key):
             yield f"{key}=true: {doubt}"
