@@ -1,4 +1,4 @@
-"""The error codes in brokers' answers: whether a retry may succeed, and the text of each final error for the user.
+"""The error codes in brokers' answers: the set of retriable codes, and the texts of the other errors for the user.
 
 Source: `Errors` of kafka-clients; a code is retriable here when its exception there is a `RetriableException`.
 """
@@ -61,7 +61,7 @@ _WORDS = {
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
-    """Return when `code` is NONE. Raises NotNow for a retriable code, KafkaRefused for any other.
+    """Returns if `code` is NONE. Raises NotNow for a retriable code, KafkaRefused for any other code.
 
     `what`: the object of the request, for the message. `message`: the broker's own text, if it sent one.
     """
@@ -79,6 +79,6 @@ def is_retriable(code: int) -> bool:
 
 
 def error_name(code: int) -> str:
-    """The name of a final error: that of aiokafka's exception, which is close to Kafka's own."""
+    """The name of an error: the name of aiokafka's exception, which is similar to Kafka's name."""
     name: str = for_code(code).__name__.removesuffix("Error")
     return name if name != "Unknown" else f"error {code}"
