@@ -93,17 +93,19 @@ class CoordinatorAddresses:
         return self._owners.get(group, self._best)
 
     def moved(self, group: str, url: str) -> None:
-        """The coordinator at `url` answered for this group."""
+        """Note that the coordinator at `url` answered for this group."""
         self._owners[group] = url
         self.answers(url)
 
     def answers(self, url: str) -> None:
-        """The coordinator at `url` answered, whether or not it owns the group."""
+        """Note that the coordinator at `url` answered, even if it does not own the group."""
         if url in self.urls:
             self._best = url
 
     def failed(self, url: str) -> None:
-        """The coordinator at `url` gave no usable answer: calls begin elsewhere, if there is another address."""
+        """Note that the coordinator at `url` gave no usable answer: the next calls begin at another address if there is
+        one.
+        """
         for group, owner in self._owners.copy().items():
             if owner == url:
                 self._owners.pop(group, None)

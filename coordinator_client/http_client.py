@@ -296,7 +296,7 @@ class KeptConnections:
         if event not in (_OPENED, _WRAPPED):
             return
         if event == _WRAPPED:
-            self._sockets.pop()[1].close()  # TLS has taken over its descriptor
+            self._sockets.pop()[1].close()  # the TLS socket has taken over this socket's descriptor
         else:
             self.opened += 1
         opened: socket.socket = info["return_value"].get_extra_info("socket")  # type: ignore[attr-defined]
@@ -318,7 +318,7 @@ class KeptConnections:
                 file.close()
 
     def break_off(self) -> None:
-        """End the calls that are under way, and all later ones."""
+        """End the running calls, and all later ones, by shutting down their sockets."""
         self._broken_off = True
         for each, _ in tuple(self._sockets):
             with contextlib.suppress(OSError):  # the connection has already ended

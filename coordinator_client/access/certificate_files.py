@@ -16,7 +16,7 @@ from pathlib import Path
 
 from assignor.errors import InputError
 
-_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME: the times are compared here, where an error can give them
+_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME: this file compares the times, so that its errors can show them
 _MOST_STEPS = 6
 
 _logger = logging.getLogger(__name__)

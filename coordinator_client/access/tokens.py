@@ -119,14 +119,14 @@ def check_name(name: str, where: str) -> str:
 
 
 def group_prefix(pattern: str, where: str) -> str:
-    """`payments-*` -> `payments-`, `*` -> empty. Raises InputError."""
+    """Converts `payments-*` to the prefix `payments-`, and `*` to the empty prefix. Raises InputError."""
     if not _GROUPS.match(pattern):
         raise InputError(f"must be a prefix of group ids with * behind it, or * for all groups, not {pattern!r}", where)
     return pattern[:-1]
 
 
 def group_pattern(prefix: str) -> str:
-    """`payments-` -> `payments-*`."""
+    """Converts the prefix `payments-` to `payments-*`."""
     return f"{prefix}*"
 
 

@@ -24,7 +24,7 @@ _MOST_ORDERS = 120
 """The number of orders of calls that are tried at most: all orders of five calls."""
 
 MISSING_TOPICS = "source topics are missing"
-"""The outcome when the cluster lacks topics that are read."""
+"""The outcome if the cluster lacks source topics of the topology."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class CopartitionChoice:
         return self._in_order(found, chosen), tuple(dict.fromkeys(assumptions))
 
     def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
-        """Checks answers that fit several joins, because an answer names topics, not joins. Raises InputError if the
-        outcome would change if the answer was meant for only some of these joins.
+        """Checks answers that fit several joins: an answer names topics, not joins. Raises InputError if the outcome is
+        another one when the answer is applied to only some of these joins.
         """
         if self.outcome is None:
             return

@@ -146,7 +146,9 @@ _KIND_WORDS = {
 _DSL_TABLE = re.compile(r"KTABLE-SOURCE-\d{10}|.+-table-source", re.ASCII | re.DOTALL)
 _GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re.ASCII)
 _NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
-"""The windows of a join keep records with equal keys. Source: `StreamJoinedStoreFactory`."""
+"""The cleanup policy of the window stores of a join, which keep several records of one key. Source:
+`StreamJoinedStoreFactory`.
+"""
 _KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
 _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_retention_ms", "key_value")
 

@@ -132,7 +132,7 @@ class GroupEntry:
             await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """Leaves the group and returns None if this member did not get the lead, unless `join_anyway` is set."""
+        """Returns `joined` if this member leads or `join_anyway` is set; otherwise leaves the group, returns None."""
         if joined.is_leader or self.settings.join_anyway:
             return joined
         await self.membership.leave(LEAVES_AT_ONCE)

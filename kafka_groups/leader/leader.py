@@ -276,8 +276,8 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
-        """Send heartbeats until one is answered with a MembershipError, which this raises. Return when
-        `needs_another_session` returns True after a heartbeat.
+        """Send heartbeats until an answer is a MembershipError, which is raised. Returns if `needs_another_session` is
+        True after a heartbeat.
         """
         while True:
             await asyncio.sleep(self._heartbeat_interval_s)

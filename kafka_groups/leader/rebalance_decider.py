@@ -75,8 +75,8 @@ class _LeaderWouldThrow(AssignorFault):
 @dataclass(slots=True)
 class RebalanceDecider:
     """Reads the cluster and decides rebalances. `definition`: the group without members and cluster. `redefine`: builds
-    `definition` again from the cluster's topics, which change what a pattern matches; None if the application's file
-    has the complete topology.
+    `definition` again from the cluster's present topics, because a source with a pattern may match others by now; None
+    if the application's file has the complete topology.
     """
 
     admin: ClusterAdmin
